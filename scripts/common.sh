@@ -1,0 +1,154 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# What quickstart.sh, test.sh, bootstrap.sh and lint.sh share: talking to the person at the
+# terminal, installing the packages that are missing, fetching oneDNN, configuring and building.
+# Sourced, never run; the caller has already set `-euo pipefail`.
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+ONEDNN="$ROOT/.deps/onednn"
+STEP=0
+STEPS="${STEPS:-0}"
+
+say() { printf '%s\n' "$*"; }
+
+# step TEXT: a numbered progress line when the caller has set STEPS.
+step() {
+  STEP=$((STEP + 1))
+  if [ "$STEPS" -gt 0 ]; then printf '\n[%d/%d] %s\n' "$STEP" "$STEPS" "$*"; else printf '\n%s\n' "$*"; fi
+}
+
+# fail TEXT: one sentence that says what to do, then stop.
+fail() {
+  printf '\nerror: %s\n' "$*" >&2
+  exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Exit status 0 if version $1 >= version $2.
+version_at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
+
+package_installed() {
+  dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed
+}
+
+# The newest version of package $1 that apt could install, or nothing.
+package_candidate() {
+  { apt-cache policy "$1" 2>/dev/null || true; } | awk '/Candidate:/ { if ($2 != "(none)") print $2 }'
+}
+
+# Prints the first compiler that is g++ 12 or newer; nothing if there is none.
+find_compiler() {
+  local name
+  for name in ${CXX:-} g++ c++ g++-15 g++-14 g++-13 g++-12; do
+    if have "$name" && printf '#if (defined(__clang__) && __clang_major__ < 15) || (!defined(__clang__) && __GNUC__ < 12)\n#error too old\n#endif\n' |
+      "$name" -std=c++20 -x c++ -E - >/dev/null 2>&1; then
+      printf '%s\n' "$name"
+      return
+    fi
+  done
+}
+
+has_onednn_fetched() { [ -e "$ONEDNN/lib/libdnnl.so" ] && [ -e "$ONEDNN/lib/cmake/dnnl/dnnl-config.cmake" ]; }
+
+# oneDNN's development package where it is version 3 or newer; nothing otherwise.
+onednn_package() {
+  local name version
+  for name in libdnnl-dev libonednn-dev; do
+    version="$(package_candidate "$name")"
+    if [ -n "$version" ] && version_at_least "$version" 3; then
+      printf '%s\n' "$name"
+      return
+    fi
+  done
+}
+
+# missing_packages: one name a line; reads apt's lists, which must be there for the oneDNN choice.
+missing_packages() {
+  local name
+  have cmake || echo cmake
+  have ninja || echo ninja-build
+  if [ -z "$(find_compiler)" ]; then
+    # Debian 12, 13 and Ubuntu 24.04 have g++ 12 or newer as `g++`; Ubuntu 22.04 has it as g++-12.
+    if version_at_least "$(package_candidate g++ | sed 's/^[0-9]*://')" 12; then echo g++; else echo g++-12; fi
+  fi
+  for name in libeigen3-dev libgtest-dev libbenchmark-dev; do
+    package_installed "$name" || echo "$name"
+  done
+  if ! has_onednn_fetched; then
+    name="$(onednn_package)"
+    if [ -n "$name" ]; then
+      package_installed "$name" || echo "$name"
+    else
+      have python3 || echo python3
+      python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
+      [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
+      package_installed libgomp1 || echo libgomp1
+    fi
+  fi
+}
+
+# Installs what is missing: as root directly, else through sudo, else it says what to ask for.
+install_packages() {
+  have dpkg-query && have apt-get ||
+    fail "this script installs with apt-get (Debian 12 or newer, Ubuntu 22.04 or newer); on another system install CMake 3.22, Ninja, g++ 12, Eigen 3.4, GoogleTest, Google Benchmark and oneDNN 3 yourself and run: cmake --preset release && cmake --build --preset release"
+  local missing as_root=""
+  missing="$(missing_packages | xargs)"
+  if [ -z "$missing" ]; then
+    say "everything needed is installed"
+    return
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
+    if have sudo; then
+      as_root="sudo"
+    else
+      fail "these packages are missing and there is no sudo here; ask an administrator to run: apt-get install --no-install-recommends $missing"
+    fi
+  fi
+  say "refreshing apt's lists"
+  $as_root apt-get update -qq || fail "apt-get update failed (its message is above); check the network and /etc/apt/sources.list, then run this again"
+  missing="$(missing_packages | xargs)"
+  say "installing: $missing"
+  # shellcheck disable=SC2086 # a list of names
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >"$ROOT/.deps/apt.log" 2>&1 ||
+    { tail -n 20 "$ROOT/.deps/apt.log" >&2; fail "apt-get could not install: $missing; its last lines are above and all of them in .deps/apt.log"; }
+}
+
+# Fetches the pinned oneDNN into .deps/onednn unless the distribution's own is version 3.
+fetch_onednn() {
+  local name work wheel
+  if has_onednn_fetched; then return; fi
+  name="$(onednn_package)"
+  if [ -n "$name" ] && package_installed "$name"; then
+    say "oneDNN: the distribution's own ($(package_candidate "$name"))"
+    return
+  fi
+  [ "$(uname -m)" = x86_64 ] ||
+    fail "there is no ready-made oneDNN 3 for $(uname -m) on this distribution; build oneDNN 3 from source and set dnnl_DIR to the folder of its dnnl-config.cmake"
+  say "fetching oneDNN 3.2 (39 MB)"
+  work="$(mktemp -d "$ROOT/.deps/onednn.XXXXXX")"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+    --dest "$work/wheels" --requirement "$ROOT/scripts/onednn.txt" ||
+    { rm -rf "$work"; fail "oneDNN could not be fetched (pip's message is above); check the network, then run this again"; }
+  for wheel in "$work"/wheels/*.whl; do
+    python3 -m zipfile -e "$wheel" "$work/unpacked"
+  done
+  mkdir "$work/prefix"
+  cp -a "$work"/unpacked/*.data/data/. "$work/prefix/"
+  # A wheel holds no links: three copies of the library become one file and its two names.
+  ln -sf libdnnl.so.3.2 "$work/prefix/lib/libdnnl.so.3"
+  ln -sf libdnnl.so.3 "$work/prefix/lib/libdnnl.so"
+  rm -rf "$ONEDNN"
+  mv "$work/prefix" "$ONEDNN"
+  rm -rf "$work"
+}
+
+set_up() {
+  mkdir -p "$ROOT/.deps"
+  install_packages
+  fetch_onednn
+  if [ -z "${CXX:-}" ]; then
+    CXX="$(find_compiler)"
+    export CXX
+  fi
+}
