@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// compile and jit: a function over arrays becomes one graph and a callable. The templates here only walk the caller's
+// arguments and results; tracing, lowering, checking and execution are behind the non-template calls in detail.
+#pragma once
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "stiletto/array.hpp"
+#include "stiletto/error.hpp"
+
+namespace stiletto {
+
+/// Memory for outputs: contiguous, of this shape and dtype, on this device, aligned to at least 16 bytes; anything else
+/// throws ArgumentError at the call.
+using Allocator = std::function<Array(Device, const Shape&, DType)>;
+
+struct CompileOptions {
+  std::optional<DType> io_dtype = {};           ///< of floating-point outputs that are not the result of a cast
+  DType intermediate_dtype = DType::float32;    ///< of floating-point values inside the graph, up to 32 bits
+  DType compute_dtype = DType::float32;         ///< of their accumulation
+  Allocator allocator = {};                     ///< used per call; not part of the plan key
+  std::optional<std::size_t> max_workspace = {};  ///< bytes of scratch per call
+  bool deterministic = false;                   ///< only engines whose results are bit-equal from run to run
+};
+
+namespace detail {
+class Executable;
+struct BindingTable;
+}  // namespace detail
+
+/// Every tensor of a graph and its memory: "arg0", "arg1.0" (first array inside the second argument), "capture0",
+/// "scalar0", "out0".
+class STILETTO_API Bindings {
+ public:
+  Bindings() = default;
+  std::vector<std::string> names() const;
+  Array get(const std::string& name) const;
+  /// Same shape, dtype, strides, device and alignment, or ArgumentError; an unknown name lists the known ones.
+  void set(const std::string& name, const Array& memory);
+
+ private:
+  friend class detail::Executable;
+  std::shared_ptr<detail::BindingTable> table_;
+};
+
+/// A cheap handle to a built graph.
+class STILETTO_API Graph {
+ public:
+  Graph() = default;
+  /// Exactly what calling the Compiled does, on the memory in the bindings.
+  void execute(const Bindings&) const;
+  std::string to_string() const;  ///< the recorded trace, the canonical graph and the plan, as text
+  std::string to_dot() const;     ///< the canonical graph for Graphviz
+  std::string to_json() const;    ///< trace and canonical graph
+
+ private:
+  friend class detail::Executable;
+  std::shared_ptr<const detail::Executable> executable_;
+};
+
+// ---- how arguments reach the function -------------------------------------------------------------------------------
+// Arithmetic arguments, also in tuples and pairs, reach the function as rank-0 Arrays, bound by value at each call.
+// Vectors, std::arrays and opted-in structs (`auto fields() { return std::tie(w, b); }`) hold arrays; a struct's other
+// members are constants of the trace.
+
+template <class T>
+struct traced {
+  using type = T;
+};
+template <Scalar T>
+struct traced<T> {
+  using type = Array;
+};
+template <class... T>
+struct traced<std::tuple<T...>> {
+  using type = std::tuple<typename traced<T>::type...>;
+};
+template <class A, class B>
+struct traced<std::pair<A, B>> {
+  using type = std::pair<typename traced<A>::type, typename traced<B>::type>;
+};
+template <class T>
+using traced_t = typename traced<std::remove_cvref_t<T>>::type;
+template <class F, class... Args>
+using result_t = std::remove_cvref_t<std::invoke_result_t<F&, traced_t<Args>&...>>;
+template <class F>
+concept Traceable = !std::same_as<std::remove_cvref_t<F>, CompileOptions>;
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_tuple = false;
+template <class... T>
+inline constexpr bool is_tuple<std::tuple<T...>> = true;
+template <class A, class B>
+inline constexpr bool is_tuple<std::pair<A, B>> = true;
+
+/// Calls `visit` with each Array inside `value`, in order.
+template <class T, class Visit>
+void visit_arrays(T& value, Visit& visit) {
+  using V = std::remove_const_t<T>;
+  if constexpr (std::same_as<V, Array>) {
+    visit(value);
+  } else if constexpr (is_tuple<V>) {
+    std::apply([&](auto&... member) { (visit_arrays(member, visit), ...); }, value);
+  } else if constexpr (requires(V& v) { v.fields(); }) {
+    // fields() is a non-const member that only ties references; nothing is written through them when T is const.
+    std::apply([&](auto&... member) { (visit_arrays(member, visit), ...); }, const_cast<V&>(value).fields());
+  } else {
+    static_assert(std::ranges::range<T> && !std::is_arithmetic_v<std::ranges::range_value_t<T>>,
+                  "Stiletto traces Array, arithmetic scalars, tuples and pairs of those, and std::array, std::vector and "
+                  "structs with fields() of arrays");
+    for (auto& member : value) visit_arrays(member, visit);
+  }
+}
+
+/// The arrays of one call in order, without an allocation for up to 16.
+class ArgumentList {
+ public:
+  void push(const Array& array) {
+    if (count_ < inline_.size())
+      inline_[count_] = &array;
+    else
+      spill(array);
+    ++count_;
+  }
+  std::span<const Array* const> arrays() const {
+    return count_ <= inline_.size() ? std::span(inline_.data(), count_) : std::span<const Array* const>(spilled_);
+  }
+
+ private:
+  void spill(const Array& array) {
+    if (spilled_.empty()) spilled_.assign(inline_.begin(), inline_.end());
+    spilled_.push_back(&array);
+  }
+  std::array<const Array*, 16> inline_;
+  std::size_t count_ = 0;
+  std::vector<const Array*> spilled_;
+};
+
+/// True while a function is being traced on this thread.
+STILETTO_API bool tracing();
+
+/// Records one trace on this thread, from construction to compile() or find_or_compile(); destruction abandons it.
+class STILETTO_API Tracing {
+ public:
+  explicit Tracing(const CompileOptions& options);
+  ~Tracing();
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+
+  /// The traced counterpart of an argument's array. `member` counts the arrays inside a composite argument, −1: itself.
+  Array argument(const Array& example, int position, int member);
+  void result(const Array& value);
+  /// Ends the trace and builds its plan.
+  std::shared_ptr<const Executable> compile();
+  /// Ends the trace, looks its plan up and builds it when it is new.
+  std::shared_ptr<const Executable> find_or_compile();
+  /// Runs `executable` on this trace's numbers (jit binds captured numbers by value, whatever plan it found).
+  void run(const Executable& executable, const ArgumentList& arguments, const Allocator& allocator,
+           std::vector<Array>& outputs);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+STILETTO_API void run(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs);
+STILETTO_API std::size_t workspace_of(const Executable& executable);
+STILETTO_API const Graph& graph_of(const Executable& executable);
+STILETTO_API Bindings bind(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs);
+[[noreturn]] STILETTO_API void throw_not_compiled();
+
+template <class T>
+ArgumentList& append(ArgumentList& list, const T& value) {
+  auto push = [&](const Array& array) { list.push(array); };
+  visit_arrays(value, push);
+  return list;
+}
+
+/// Replaces each array of a result by the next output.
+template <class R>
+void assign_outputs(R& result, const std::vector<Array>& outputs) {
+  auto next = outputs.begin();
+  auto take = [&](Array& array) { array = *next++; };
+  visit_arrays(result, take);
+}
+
+/// Calls f on traced counterparts of the arguments and reports its results to the trace.
+template <class R, class F, class... T>
+auto trace_call(Tracing& tracing, F& f, std::tuple<T...> arguments) {
+  int position = 0;
+  auto replace = [&](auto& argument) {
+    int member = std::same_as<std::remove_cvref_t<decltype(argument)>, Array> ? -1 : 0;
+    auto one = [&](Array& array) {
+      array = tracing.argument(array, position, member);
+      if (member >= 0) ++member;
+    };
+    visit_arrays(argument, one);
+    ++position;
+  };
+  std::apply([&](auto&... argument) { (replace(argument), ...); }, arguments);
+  if constexpr (std::is_void_v<R>) {
+    std::apply(f, arguments);
+    return 0;
+  } else {
+    auto result = std::make_shared<R>(std::apply(f, arguments));
+    auto report = [&](Array& array) { tracing.result(array); };
+    visit_arrays(*result, report);
+    return result;
+  }
+}
+}  // namespace detail
+
+template <class R>
+struct Bound {
+  Bindings bindings;
+  R outputs;
+};
+template <>
+struct Bound<void> {
+  Bindings bindings;
+};
+
+template <class Signature>
+class Compiled;
+
+/// A compiled function. Copies share the plan; any thread may call it.
+template <class R, class... Args>
+class Compiled<R(Args...)> {
+ public:
+  Compiled() = default;
+
+  /// Checks every argument against the trace (ShapeError, DTypeError, ArgumentError, AliasError), executes, returns.
+  R operator()(const Args&... args) const {
+    detail::ArgumentList list;
+    (detail::append(list, args), ...);
+    std::vector<Array> outputs;
+    detail::run(executable(), list, outputs);
+    return result(outputs);
+  }
+  std::size_t workspace() const { return detail::workspace_of(executable()); }
+  const Graph& graph() const { return detail::graph_of(executable()); }
+  /// The arguments, checked, and freshly allocated outputs, without executing.
+  Bound<R> bindings(const Args&... args) const {
+    detail::ArgumentList list;
+    (detail::append(list, args), ...);
+    std::vector<Array> outputs;
+    Bindings bindings = detail::bind(executable(), list, outputs);
+    if constexpr (std::is_void_v<R>)
+      return {std::move(bindings)};
+    else
+      return {std::move(bindings), result(outputs)};
+  }
+
+ private:
+  template <class F, class... A>
+  friend auto compile(const CompileOptions&, F&&, const A&...) -> Compiled<result_t<F, A...>(traced_t<A>...)>;
+  using Prototype = std::conditional_t<std::is_void_v<R>, int, R>;
+
+  const detail::Executable& executable() const {
+    if (!executable_) detail::throw_not_compiled();
+    return *executable_;
+  }
+  R result(const std::vector<Array>& outputs) const {
+    if constexpr (!std::is_void_v<R>) {
+      R copy(*prototype_);
+      detail::assign_outputs(copy, outputs);
+      return copy;
+    }
+  }
+  std::shared_ptr<const detail::Executable> executable_;
+  std::shared_ptr<const Prototype> prototype_;  // the traced function's result: its sizes and non-array members
+};
+
+/// Traces f over arrays like `args`, lowers the trace to one graph and builds its plan.
+template <class F, class... Args>
+auto compile(const CompileOptions& options, F&& f, const Args&... args)
+    -> Compiled<result_t<F, Args...>(traced_t<Args>...)> {
+  using R = result_t<F, Args...>;
+  Compiled<R(traced_t<Args>...)> compiled;
+  detail::Tracing tracing(options);
+  auto result = detail::trace_call<R>(tracing, f, std::tuple<traced_t<Args>...>{traced_t<Args>(args)...});
+  compiled.executable_ = tracing.compile();
+  if constexpr (!std::is_void_v<R>) compiled.prototype_ = std::move(result);
+  return compiled;
+}
+template <Traceable F, class... Args>
+auto compile(F&& f, const Args&... args) -> Compiled<result_t<F, Args...>(traced_t<Args>...)> {
+  return compile(CompileOptions{}, std::forward<F>(f), args...);
+}
+
+/// Compiles on first use of this trace, then executes the cached plan. Inside another trace f is simply called.
+template <class F, class... Args>
+auto jit(const CompileOptions& options, F&& f, const Args&... args) -> result_t<F, Args...> {
+  using R = result_t<F, Args...>;
+  std::tuple<traced_t<Args>...> arguments{traced_t<Args>(args)...};
+  if (detail::tracing()) return std::apply(f, arguments);
+  detail::Tracing tracing(options);
+  auto result = detail::trace_call<R>(tracing, f, arguments);
+  const auto executable = tracing.find_or_compile();
+  detail::ArgumentList list;
+  std::apply([&](const auto&... argument) { (detail::append(list, argument), ...); }, arguments);
+  std::vector<Array> outputs;
+  tracing.run(*executable, list, options.allocator, outputs);
+  if constexpr (!std::is_void_v<R>) {
+    detail::assign_outputs(*result, outputs);
+    return std::move(*result);
+  }
+}
+template <Traceable F, class... Args>
+auto jit(F&& f, const Args&... args) -> result_t<F, Args...> {
+  static const CompileOptions options;
+  return jit(options, std::forward<F>(f), args...);
+}
+
+struct Support {
+  bool supported;
+  std::string explanation;  ///< the text the error would carry
+};
+
+/// Whether compile(options, f, args...) has a plan. What f itself throws reaches the caller.
+template <class F, class... Args>
+Support supports(const CompileOptions& options, F&& f, const Args&... args) {
+  try {
+    compile(options, f, args...);
+  } catch (const UnsupportedGraphError& error) {
+    return {false, error.what()};
+  }
+  return {true, {}};
+}
+
+/// jit's plans: least recently used go first, at most `capacity` per device.
+class STILETTO_API PlanCache {
+ public:
+  std::size_t hits() const;
+  std::size_t misses() const;
+  std::size_t entries() const;
+  std::size_t bytes() const;  ///< plans, constants they keep alive and workspace
+  void set_capacity(std::size_t entries);
+  void clear();
+};
+STILETTO_API PlanCache& plan_cache();
+
+}  // namespace stiletto

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seam between the compiler and a backend: a canonical graph goes in, a plan comes out, and a plan is executed on
+// pointers. A backend is stateless as far as callers can see; a plan is immutable and may be executed from any thread.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "compiler/canonical.hpp"
+
+namespace stiletto::detail {
+
+struct PlanOptions {
+  std::optional<std::size_t> max_workspace;
+  bool deterministic = false;
+  bool operator==(const PlanOptions&) const = default;
+};
+
+/// One execution: element pointers of graph.tensors and graph.stores (offsets applied), the numbers, and scratch.
+struct Invocation {
+  std::span<void* const> tensors;
+  std::span<void* const> stores;
+  std::span<const ScalarValue> scalars;
+  void* workspace = nullptr;  // Plan::workspace() bytes, aligned to 64
+};
+
+class Plan {
+ public:
+  Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  virtual ~Plan() = default;
+  virtual std::size_t workspace() const = 0;
+  virtual void execute(const Invocation&) const = 0;
+  /// Whether the store may write the very memory that the tensor read names; asked only where every use of the tensor
+  /// is elementwise at the store's own index.
+  virtual bool allows_in_place(std::size_t tensor, std::size_t store) const = 0;
+  /// The steps that will run, one line each.
+  virtual std::string describe() const = 0;
+};
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+  virtual std::string target() const = 0;   // "CPU (x86-64-v4, 2 threads)"
+  virtual std::string library() const = 0;  // "oneDNN 3.2.0"
+  /// Throws UnsupportedGraphError when no engine takes the graph under the options.
+  virtual std::unique_ptr<const Plan> build(const CanonicalGraph&, const PlanOptions&) const = 0;
+};
+
+Backend& cpu_backend();
+
+}  // namespace stiletto::detail
