@@ -65,12 +65,13 @@ onednn_package() {
 
 # missing_packages: one name a line; reads apt's lists, which must be there for the oneDNN choice.
 missing_packages() {
-  local name
+  local name version
   have cmake || echo cmake
   have ninja || echo ninja-build
   if [ -z "$(find_compiler)" ]; then
     # Debian 12, 13 and Ubuntu 24.04 have g++ 12 or newer as `g++`; Ubuntu 22.04 has it as g++-12.
-    if version_at_least "$(package_candidate g++ | sed 's/^[0-9]*://')" 12; then echo g++; else echo g++-12; fi
+    version="$(package_candidate g++ | sed 's/^[0-9]*://')"
+    if [ -z "$version" ] || version_at_least "$version" 12; then echo g++; else echo g++-12; fi
   fi
   for name in libeigen3-dev libgtest-dev libbenchmark-dev; do
     package_installed "$name" || echo "$name"
@@ -143,12 +144,35 @@ fetch_onednn() {
   rm -rf "$work"
 }
 
+# As many compilers at once as there are cores, but no more than one for each 1.5 GB of memory.
+jobs() {
+  local memory
+  memory="$(awk '/^MemAvailable:/ { print int($2 / 1500000) }' /proc/meminfo)"
+  [ "$memory" -ge 1 ] || memory=1
+  if [ "$(nproc)" -lt "$memory" ]; then nproc; else printf '%s\n' "$memory"; fi
+}
+
+# Everything before the build: packages, oneDNN and the choice of compiler.
 set_up() {
   mkdir -p "$ROOT/.deps"
   install_packages
   fetch_onednn
-  if [ -z "${CXX:-}" ]; then
-    CXX="$(find_compiler)"
-    export CXX
-  fi
+  version_at_least "$(cmake --version | awk 'NR == 1 { print $3 }')" 3.22 ||
+    fail "the cmake found first in PATH ($(command -v cmake)) is older than 3.22; remove it or put a newer one before it"
+  CXX="$(find_compiler)"
+  [ -n "$CXX" ] || fail "no g++ 12 or newer was found; install one and name it in CXX, for example: CXX=g++-12"
+  export CXX
+}
+
+# configure PRESET
+configure() {
+  (cd "$ROOT" && cmake --preset "$1" >"$ROOT/.deps/configure.log" 2>&1) ||
+    { tail -n 30 "$ROOT/.deps/configure.log" >&2; fail "CMake could not configure build/$1 (its message is above); if the tree was made by another compiler or CMake, delete build/$1 and run this again"; }
+  say "build/$1 is configured, compiler: $CXX ($("$CXX" -dumpfullversion -dumpversion))"
+}
+
+# build PRESET [TARGET]: ninja prints its own progress.
+build() {
+  (cd "$ROOT" && cmake --build --preset "$1" --parallel "$(jobs)" ${2:+--target "$2"}) ||
+    fail "the build stopped; the first 'error:' above says why (no such line: the compiler ran out of memory, so try CMAKE_BUILD_PARALLEL_LEVEL=1 cmake --build --preset $1)"
 }

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# From a fresh clone to a result: installs what is missing, builds an optimised library and the example
+# in build/release, and classifies 1,797 handwritten digits with it.
+set -euo pipefail
+STEPS=4
+# shellcheck source=scripts/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+step "Installing what is missing"
+set_up
+step "Configuring"
+configure release
+step "Building the library and examples/digits"
+build release digits
+step "Running build/release/examples/digits/digits"
+"$ROOT/build/release/examples/digits/digits" ||
+  fail "examples/digits exited with status $?; run build/release/examples/digits/digits under gdb, or report its output"
+say ""
+say "done in $SECONDS s; next: README.md, or ./scripts/test.sh for every test"

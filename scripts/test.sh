@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every test that can run on this machine: installs what is missing, builds build/ci, runs ctest, lists
+# what was skipped and why, and ends with ctest's summary. Exits with ctest's status.
+set -euo pipefail
+STEPS=4
+# shellcheck source=scripts/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# Reads ctest's log: each reason for a skip, the number of tests that gave it and one test of theirs.
+list_skips() {
+  awk '
+    function add(reason) { count[reason]++; if (!(reason in example)) example[reason] = name }
+    / Test: / { name = $0; sub(/^.* Test: /, "", name); found = 0; last = "" }
+    reading { if ($0 == "" || /^\[/) { add(text); reading = 0 } else text = text == "" ? $0 : text " " $0; next }
+    /: Skipped$/ { reading = 1; text = ""; found = 1; next }
+    /^Test Skipped\.$/ && !found { add(last == "" ? "no reason given" : last) }
+    /^Test (Disabled|Not Run)/ { add("disabled") }
+    NF && !/^(<end of output>|Test time =|-+$)/ { last = $0 }
+    END { for (reason in count) printf "  %d x %s (%s)\n", count[reason], reason, example[reason] }' "$1" | sort
+}
+
+step "Installing what is missing"
+set_up
+if have clang-format-19; then "$ROOT/scripts/lint.sh" --format-only; fi
+step "Configuring"
+configure ci
+step "Building the library, tests, examples and benchmarks"
+build ci
+step "Running the tests"
+build_tree="$ROOT/build/ci"
+summary="$build_tree/summary.txt"
+: >"$summary"
+status=0
+# The summary is held back, so that the list of skips comes before it and it comes last.
+(cd "$ROOT" && ctest --preset ci --parallel "$(nproc)" 2>&1) |
+  awk -v summary="$summary" '/^[0-9]+% tests passed/ { held = 1 } held { print >summary; next } { print; fflush() }' || status=$?
+
+skips="$(list_skips "$build_tree/Testing/Temporary/LastTest.log")"
+say ""
+if [ -n "$skips" ]; then say "Skipped, and why:"; say "$skips"; else say "No test was skipped."; fi
+say ""
+if [ "$status" -ne 0 ]; then
+  say "Some tests failed: their output is above and in build/ci/Testing/Temporary/LastTest.log; one again: ctest --preset ci -R NAME"
+fi
+cat "$summary"
+exit "$status"
