@@ -8,7 +8,7 @@ file(GLOB_RECURSE STILETTO_PUBLIC_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DI
 # The CPU kernels: one source compiled for three instruction sets, chosen among at run time. Contraction
 # is off so that all three round alike; errno and traps are off because they keep loops from vectorising.
 set(kernel_folder "${PROJECT_SOURCE_DIR}/src/backends/cpu")
-set(kernel_options ${STILETTO_KERNEL_OPTIMIZATION} -fno-math-errno -fno-trapping-math -ffp-contract=off)
+set(STILETTO_KERNEL_OPTIONS ${STILETTO_KERNEL_OPTIMIZATION} -fno-math-errno -fno-trapping-math -ffp-contract=off)
 set(kernel_options_baseline)
 set(kernel_options_avx2 -march=x86-64-v3)
 set(kernel_options_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
@@ -17,7 +17,7 @@ foreach(variant baseline avx2 avx512)
   if(kernel_source IN_LIST STILETTO_SOURCES)
     if(variant STREQUAL "baseline" OR CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
       set_property(SOURCE "${kernel_source}" APPEND PROPERTY COMPILE_OPTIONS
-                   ${kernel_options} ${kernel_options_${variant}})
+                   ${STILETTO_KERNEL_OPTIONS} ${kernel_options_${variant}})
     else()
       list(REMOVE_ITEM STILETTO_SOURCES "${kernel_source}")
     endif()

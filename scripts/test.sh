@@ -22,7 +22,8 @@ list_skips() {
 
 step "Installing what is missing"
 set_up
-if have clang-format-19; then "$ROOT/scripts/lint.sh" --format-only; fi
+formatted=0
+if have clang-format-19; then "$ROOT/scripts/lint.sh" --format-only || formatted=$?; fi
 step "Configuring"
 configure ci
 step "Building the library, tests, examples and benchmarks"
@@ -42,6 +43,10 @@ if [ -n "$skips" ]; then say "Skipped, and why:"; say "$skips"; else say "No tes
 say ""
 if [ "$status" -ne 0 ]; then
   say "Some tests failed: their output is above and in build/ci/Testing/Temporary/LastTest.log; one again: ctest --preset ci -R NAME"
+fi
+if [ "$formatted" -ne 0 ]; then
+  say "The format of some files is wrong (listed near the top): run scripts/lint.sh --format-only for the list again"
+  [ "$status" -ne 0 ] || status="$formatted"
 fi
 cat "$summary"
 exit "$status"
