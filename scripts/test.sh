@@ -10,11 +10,16 @@ STEPS=4
 # Reads ctest's log: each reason for a skip, the number of tests that gave it and one test of theirs.
 list_skips() {
   awk '
-    function add(reason) { count[reason]++; if (!(reason in example)) example[reason] = name }
+    function add(reason) {
+      if (reason == "") reason = "no reason given"
+      count[reason]++
+      if (!(reason in example)) example[reason] = name
+    }
     / Test: / { name = $0; sub(/^.* Test: /, "", name); found = 0; last = "" }
-    reading { if ($0 == "" || /^\[/) { add(text); reading = 0 } else text = text == "" ? $0 : text " " $0; next }
-    /: Skipped$/ { reading = 1; text = ""; found = 1; next }
-    /^Test Skipped\.$/ && !found { add(last == "" ? "no reason given" : last) }
+    /: Skipped$/ { if (reading) add(text); reading = 1; text = ""; found = 1; next }
+    reading && ($0 == "" || /^\[/ || /^<end of output>/) { add(text); reading = 0; next }
+    reading { text = text == "" ? $0 : text " " $0; next }
+    /^Test Skipped\.$/ && !found { add(last) }
     /^Test (Disabled|Not Run)/ { add("disabled") }
     NF && !/^(<end of output>|Test time =|-+$)/ { last = $0 }
     END { for (reason in count) printf "  %d x %s (%s)\n", count[reason], reason, example[reason] }' "$1" | sort
