@@ -11,7 +11,8 @@ endif()
 
 get_target_property(onednn_type DNNL::dnnl TYPE)
 set(bundle_default OFF)
-if(onednn_type STREQUAL "SHARED_LIBRARY" AND NOT dnnl_DIR MATCHES "^/usr/")
+get_filename_component(onednn_folder "${dnnl_DIR}" REALPATH)   # /lib is a link to /usr/lib
+if(onednn_type STREQUAL "SHARED_LIBRARY" AND NOT onednn_folder MATCHES "^/usr/")
   set(bundle_default ON)
 endif()
 option(STILETTO_BUNDLE_ONEDNN "Install a copy of oneDNN with the library" ${bundle_default})

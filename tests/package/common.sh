@@ -31,7 +31,7 @@ use_package() {
   # The library and oneDNN must come from the prefix, not from where they were built.
   local loaded
   loaded="$(ldd "$folder/build/consumer")"
-  if grep -E 'libstiletto|libdnnl' <<<"$loaded" | grep -vE "=> ($prefix|/usr)/"; then
+  if grep -E 'libstiletto|libdnnl' <<<"$loaded" | grep -vE "=> ($prefix|/usr|/lib)/"; then
     fail "a library is loaded from outside the prefix"
   fi
   if grep 'not found' <<<"$loaded"; then fail "a library is not found"; fi
