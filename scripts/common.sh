@@ -107,12 +107,13 @@ install_packages() {
     fi
   fi
   say "refreshing apt's lists"
-  $as_root apt-get update -qq || fail "apt-get update failed (its message is above); check the network and /etc/apt/sources.list, then run this again"
+  # One broken entry among someone's sources need not stop the rest: the installation below will tell.
+  $as_root apt-get update -qq || say "apt-get update reported the error above; trying with the lists there are"
   missing="$(missing_packages | xargs)"
   say "installing: $missing"
   # shellcheck disable=SC2086 # a list of names
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >"$ROOT/.deps/apt.log" 2>&1 ||
-    { tail -n 20 "$ROOT/.deps/apt.log" >&2; fail "apt-get could not install: $missing; its last lines are above and all of them in .deps/apt.log"; }
+    { tail -n 20 "$ROOT/.deps/apt.log" >&2; fail "apt-get could not install: $missing; its last lines are above and all of them in .deps/apt.log; check the network and /etc/apt/sources.list, then run this again"; }
 }
 
 # Fetches the pinned oneDNN into .deps/onednn unless the distribution's own is version 3.
