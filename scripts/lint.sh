@@ -15,7 +15,7 @@ if [ "$#" -gt 0 ]; then
   files=("$@")
 else
   cd "$ROOT"
-  mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp' |
+  mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp' '*.inl' '*.inc' |
     while IFS= read -r file; do if [ -e "$file" ]; then printf '%s\n' "$file"; fi; done)
 fi
 [ "${#files[@]}" -gt 0 ] || fail "there is no C++ file to check"
