@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The canonical graph as text, for Graphviz, and as JSON. Axes are letters in loop order: float32[i,k].
+#include "compiler/canonical.hpp"
+#include "core/text.hpp"
+#include "graph/op_table.hpp"
+#include "graph/print.hpp"
+
+namespace stiletto::detail {
+namespace {
+
+std::string axis_name(std::size_t axis) {
+  constexpr std::size_t letters = 18;  // i … z
+  return axis < letters ? std::string(1, static_cast<char>('i' + axis)) : text('x', axis);
+}
+
+std::string axes_text(const CanonicalGraph& graph, AxisMask axes) {
+  std::string result;
+  for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
+    if ((axes >> axis & 1U) != 0) result += (result.empty() ? "" : ",") + axis_name(axis);
+  return result;
+}
+
+std::string typed(const CanonicalGraph& graph, DType dtype, AxisMask axes) {
+  const std::string names = axes_text(graph, axes);
+  return names.empty() ? text(dtype) : text(dtype, '[', names, ']');
+}
+
+std::string tensor_text(const CanonicalGraph& graph, const Tensor& tensor) {
+  std::string result = text(tensor.name, ": ", typed(graph, tensor.dtype, tensor.axes));
+  std::string strides;
+  for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
+    if ((tensor.axes >> axis & 1U) != 0) strides += text(strides.empty() ? "" : ", ", tensor.strides[axis]);
+  if (!strides.empty()) result += " strides (" + strides + ")";
+  if (tensor.offset != 0) result += text(" offset ", tensor.offset);
+  if (tensor.alignment != 16) result += text(" align ", tensor.alignment);
+  return result;
+}
+
+/// The operation without its operands' types: "matmul(%0, %1, over k)".
+std::string value_text(const CanonicalGraph& graph, const Value& value) {
+  if (value.kind == Value::Kind::tensor) return graph.tensors[value.source].name;
+  if (value.kind == Value::Kind::scalar) return text("scalar", value.source);
+  std::string result = text(name_of(value.op), '(');
+  for (std::size_t i = 0; i < value.arity; ++i) result += text(i ? ", %" : "%", value.inputs[i]);
+  if (value.contracted != 0) result += ", over " + axes_text(graph, value.contracted);
+  return result + attributes_text(value.op, value.attributes) + ")";
+}
+
+std::string quoted(const std::string& s) {
+  std::string result = "\"";
+  for (char c : s) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (c == '\n')
+      result += "\\n";
+    else
+      result += c;
+  }
+  return result + '"';
+}
+
+}  // namespace
+
+std::string CanonicalGraph::to_string() const {
+  std::string result = "graph\n";
+  if (!extents.empty()) result += "  axes";
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) result += text(' ', axis_name(axis), '=', extents[axis]);
+  if (!extents.empty()) result += '\n';
+  if (intermediate_dtype != DType::float32) result += text("  intermediate ", intermediate_dtype, '\n');
+  if (compute_dtype != DType::float32) result += text("  compute ", compute_dtype, '\n');
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Value& value = values[i];
+    result += text("  %", i, " = ");
+    if (value.kind == Value::Kind::tensor)
+      result += tensor_text(*this, tensors[value.source]);
+    else
+      result += text(value_text(*this, value), ": ", typed(*this, value.dtype, value.axes));
+    result += '\n';
+  }
+  for (const Store& store : stores) result += text("  %", store.value, " -> ", tensor_text(*this, store.tensor), '\n');
+  return result;
+}
+
+std::string CanonicalGraph::to_dot() const {
+  std::string result = "digraph stiletto {\n  rankdir=TB;\n  node [fontname=\"monospace\", shape=box];\n";
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Value& value = values[i];
+    const bool leaf = value.kind != Value::Kind::operation;
+    const std::string label = value.kind == Value::Kind::tensor
+                                  ? tensor_text(*this, tensors[value.source])
+                                  : text(value_text(*this, value), "\n", typed(*this, value.dtype, value.axes));
+    result += text("  v", i, " [label=", quoted(label), leaf ? ", style=rounded" : "", "];\n");
+    for (std::size_t k = 0; k < value.arity; ++k) result += text("  v", value.inputs[k], " -> v", i, ";\n");
+  }
+  for (std::size_t i = 0; i < stores.size(); ++i) {
+    result += text("  s", i, " [label=", quoted(tensor_text(*this, stores[i].tensor)), ", style=bold];\n");
+    result += text("  v", stores[i].value, " -> s", i, ";\n");
+  }
+  return result + "}\n";
+}
+
+std::string CanonicalGraph::to_json() const {
+  auto list = [](const auto& items, const auto& show) {
+    std::string result = "[";
+    for (std::size_t i = 0; i < items.size(); ++i) result += (i ? ", " : "") + show(items[i], i);
+    return result + "]";
+  };
+  auto axes = [&](AxisMask mask) {
+    std::string result = "[";
+    for (std::size_t axis = 0; axis < extents.size(); ++axis)
+      if ((mask >> axis & 1U) != 0) result += (result.size() > 1 ? ", " : "") + quoted(axis_name(axis));
+    return result + "]";
+  };
+  auto tensor = [&](const Tensor& t) {
+    std::string strides;
+    for (std::size_t axis = 0; axis < extents.size(); ++axis)
+      if ((t.axes >> axis & 1U) != 0) strides += text(strides.empty() ? "" : ", ", t.strides[axis]);
+    return text("{\"name\": ", quoted(t.name), ", \"dtype\": \"", t.dtype, "\", \"axes\": ", axes(t.axes), ", \"strides\": [",
+                strides, "], \"offset\": ", t.offset, ", \"alignment\": ", t.alignment, "}");
+  };
+  auto value = [&](const Value& v, std::size_t i) {
+    std::string inputs;
+    for (std::size_t k = 0; k < v.arity; ++k) inputs += text(k ? ", " : "", v.inputs[k]);
+    const char* kind = v.kind == Value::Kind::tensor ? "tensor" : v.kind == Value::Kind::scalar ? "scalar" : name_of(v.op);
+    std::string result = text("{\"id\": ", i, ", \"op\": \"", kind, "\", \"dtype\": \"", v.dtype, "\", \"axes\": ", axes(v.axes));
+    if (v.kind == Value::Kind::tensor) result += ", \"tensor\": " + tensor(tensors[v.source]);
+    if (v.kind == Value::Kind::scalar) result += text(", \"scalar\": ", v.source);
+    if (v.arity > 0) result += ", \"inputs\": [" + inputs + "]";
+    if (v.contracted != 0) result += ", \"over\": " + axes(v.contracted);
+    const std::string attributes = attributes_text(v.op, v.attributes);
+    if (!attributes.empty()) result += ", \"attributes\": " + quoted(attributes.substr(2));
+    return result + "}";
+  };
+  auto store = [&](const Store& s, std::size_t) {
+    return text("{\"value\": ", s.value, ", \"tensor\": ", tensor(s.tensor), "}");
+  };
+  auto extent = [&](std::int64_t e, std::size_t axis) { return text("{\"name\": ", quoted(axis_name(axis)), ", \"extent\": ", e, "}"); };
+  return text("{\"axes\": ", list(extents, extent), ",\n \"intermediate_dtype\": \"", intermediate_dtype,
+              "\", \"compute_dtype\": \"", compute_dtype, "\",\n \"values\": ", list(values, value),
+              ",\n \"stores\": ", list(stores, store), "}");
+}
+
+}  // namespace stiletto::detail

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Array's members: asking, reading on the host, and the memory underneath.
+#include "stiletto/array.hpp"
+
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "core/array_body.hpp"
+#include "core/float_bits.hpp"
+#include "core/text.hpp"
+#include "stiletto/error.hpp"
+
+namespace stiletto {
+
+using detail::ArrayAccess;
+using detail::ArrayBody;
+using detail::text;
+
+namespace {
+
+const ArrayBody& body_of(const Array& array, const char* what) { return ArrayAccess::body(array, what); }
+
+/// The body of an array that has values to read, or an error that says what to use instead.
+const ArrayBody& readable(const Array& array, const char* reader) {
+  const ArrayBody& body = body_of(array, reader);
+  if (body.kind == ArrayBody::Kind::traced)
+    throw TraceError(text(reader, ": a traced array (", body.dtype, body.shape,
+                          ") has no values while its function is being recorded; branch with where(), pass the value as "
+                          "an argument, or read it from what the compiled function returns"));
+  if (body.kind == ArrayBody::Kind::spec)
+    throw TraceError(text(reader, ": a spec (", body.dtype, body.shape,
+                          ") has no memory; make the array with zeros, empty, from_data or wrap"));
+  return body;
+}
+
+void check_element_type(const ArrayBody& body, DType expected, const char* reader) {
+  const bool raw_code = body.dtype == DType::float8_e8m0 || body.dtype == DType::float4_e2m1;
+  if (raw_code ? expected == DType::uint8 : expected == body.dtype) return;
+  throw DTypeError(text(reader, ": the array is ", body.dtype, ", the element type asked for is ", expected,
+                        raw_code ? "; its raw codes are read as uint8" : "; cast(x, dtype) first"));
+}
+
+std::size_t element_bytes(DType dtype) { return detail::bytes_for(dtype, 1); }
+
+/// Copies one element, `offset` elements from `first`, to `out`.
+void copy_element(const ArrayBody& body, std::int64_t offset, std::byte* out) {
+  const auto* first = static_cast<const std::byte*>(body.data());
+  if (body.dtype == DType::float4_e2m1) {
+    const auto packed = static_cast<unsigned>(first[offset / 2]);
+    *out = static_cast<std::byte>(offset % 2 == 0 ? packed & 15U : packed >> 4U);
+  } else {
+    const auto size = static_cast<std::int64_t>(element_bytes(body.dtype));
+    std::memcpy(out, first + offset * size, static_cast<std::size_t>(size));
+  }
+}
+
+/// All elements in row-major order, one after the other.
+void copy_elements(const ArrayBody& body, std::byte* out) {
+  const std::int64_t count = detail::element_count_unchecked(body.shape);
+  if (count == 0) return;
+  const std::size_t size = element_bytes(body.dtype);
+  if (body.dtype != DType::float4_e2m1 && detail::is_row_major(body.shape, body.strides)) {
+    std::memcpy(out, body.data(), static_cast<std::size_t>(count) * size);
+    return;
+  }
+  Dims index = body.shape;
+  for (std::size_t i = 0; i < index.size(); ++i) index[i] = 0;
+  std::int64_t offset = 0;
+  for (std::int64_t n = 0; n < count; ++n, out += size) {
+    copy_element(body, offset, out);
+    for (std::size_t axis = index.size(); axis-- > 0;) {
+      offset += body.strides[axis];
+      if (++index[axis] < body.shape[axis]) break;
+      offset -= body.strides[axis] * body.shape[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+DType Array::dtype() const { return body_of(*this, "dtype").dtype; }
+const Shape& Array::shape() const { return body_of(*this, "shape").shape; }
+const Strides& Array::strides() const { return body_of(*this, "strides").strides; }
+int Array::rank() const { return static_cast<int>(body_of(*this, "rank").shape.size()); }
+std::int64_t Array::dim(int axis) const {
+  const ArrayBody& body = body_of(*this, "dim");
+  return body.shape[detail::normalized_axis(axis, body.shape.size(), "dim")];
+}
+std::int64_t Array::size() const { return detail::element_count_unchecked(body_of(*this, "size").shape); }
+std::size_t Array::nbytes() const {
+  const ArrayBody& body = body_of(*this, "nbytes");
+  return detail::bytes_for(body.dtype, detail::element_count_unchecked(body.shape));
+}
+Device Array::device() const { return body_of(*this, "device").device; }
+bool Array::is_traced() const { return body_of(*this, "is_traced").kind == ArrayBody::Kind::traced; }
+bool Array::has_memory() const {
+  const ArrayBody::Kind kind = body_of(*this, "has_memory").kind;
+  return kind == ArrayBody::Kind::concrete || kind == ArrayBody::Kind::number;
+}
+bool Array::is_contiguous() const {
+  const ArrayBody& body = body_of(*this, "is_contiguous");
+  return detail::is_row_major(body.shape, body.strides);
+}
+
+void* Array::raw_data() const { return readable(*this, "raw_data").data(); }
+
+std::int64_t Array::checked_size(const char* reader) const {
+  return detail::element_count_unchecked(readable(*this, reader).shape);
+}
+
+void* Array::checked_data(DType expected) const {
+  const ArrayBody& body = readable(*this, "data");
+  check_element_type(body, expected, "data");
+  return body.data();
+}
+
+void Array::read_item(DType expected, void* out) const {
+  const ArrayBody& body = readable(*this, "item");
+  check_element_type(body, expected, "item");
+  if (detail::element_count_unchecked(body.shape) != 1)
+    throw ShapeError(text("item: shape ", body.shape, " has more or less than one element; use at or to_vector"));
+  copy_element(body, 0, static_cast<std::byte*>(out));
+}
+
+void Array::read_all(DType expected, void* out) const {
+  const ArrayBody& body = readable(*this, "to_vector");
+  check_element_type(body, expected, "to_vector");
+  copy_elements(body, static_cast<std::byte*>(out));
+}
+
+void Array::read_at(DType expected, std::span<const std::int64_t> index, void* out) const {
+  const ArrayBody& body = readable(*this, "at");
+  check_element_type(body, expected, "at");
+  if (index.size() != body.shape.size())
+    throw ShapeError(text("at: ", index.size(), " indices for shape ", body.shape, " of rank ", body.shape.size()));
+  std::int64_t offset = 0;
+  for (std::size_t axis = 0; axis < index.size(); ++axis) {
+    const std::int64_t extent = body.shape[axis];
+    const std::int64_t i = index[axis] < 0 ? index[axis] + extent : index[axis];
+    if (i < 0 || i >= extent)
+      throw ShapeError(text("at: index ", index[axis], " is out of range for axis ", axis, " of shape ", body.shape));
+    offset += i * body.strides[axis];
+  }
+  copy_element(body, offset, static_cast<std::byte*>(out));
+}
+
+Array Array::to(Device device) const {
+  const ArrayBody& body = readable(*this, "to");
+  if (device == body.device) return *this;
+  throw DeviceError(text("to: this build of Stiletto has no backend for ", device, "; arrays live on the CPU"));
+}
+
+}  // namespace stiletto
+
+namespace stiletto::detail {
+
+void ArrayAccess::throw_empty(const char* what) {
+  throw ArgumentError(text(what, ": the array is an empty handle; make it with zeros, empty, from_data or wrap"));
+}
+
+namespace {
+
+/// The value in the dtype's own bytes, so that item() and data() of a number work like those of any array.
+void encode(const ScalarValue& value, DType dtype, std::byte* out) {
+  auto put = [&](auto v) { std::memcpy(out, &v, sizeof v); };
+  switch (dtype) {
+    case DType::boolean:
+      return put(value.as_double() != 0);
+    case DType::int32:
+      return put(static_cast<std::int32_t>(value.integer));
+    case DType::int64:
+      return put(value.integer);
+    case DType::float16:
+      return put(half(static_cast<float>(value.as_double())));
+    case DType::bfloat16:
+      return put(bfloat16(static_cast<float>(value.as_double())));
+    case DType::float32:
+      return put(static_cast<float>(value.as_double()));
+    case DType::float64:
+      return put(value.as_double());
+    case DType::int8:
+      return put(static_cast<std::int8_t>(value.integer));
+    case DType::uint8:
+      return put(static_cast<std::uint8_t>(value.integer));
+    default:
+      throw InternalError(text("a number of dtype ", dtype, "; please report this"));
+  }
+}
+
+std::shared_ptr<const ArrayBody> number_body(const ScalarValue& value, DType dtype, bool weak) {
+  auto body = std::make_shared<ArrayBody>();
+  body->kind = ArrayBody::Kind::number;
+  body->dtype = dtype;
+  body->weak = weak;
+  body->scalar = true;
+  body->value = value;
+  encode(value, dtype, body->bytes);
+  return body;
+}
+
+}  // namespace
+
+Array make_number(const ScalarValue& value, DType dtype, bool weak) {
+  return ArrayAccess::make(number_body(value, dtype, weak));
+}
+
+std::shared_ptr<const ArrayBody> make_constant(bool value) {
+  return number_body(ScalarValue::of(value), DType::boolean, true);
+}
+std::shared_ptr<const ArrayBody> make_constant(int value) {
+  return number_body(ScalarValue::of(static_cast<std::int64_t>(value)), DType::int32, true);
+}
+std::shared_ptr<const ArrayBody> make_constant(long long value) {
+  return number_body(ScalarValue::of(static_cast<std::int64_t>(value)), DType::int64, true);
+}
+std::shared_ptr<const ArrayBody> make_constant(unsigned long long value) {
+  if (value > static_cast<unsigned long long>(std::numeric_limits<std::int64_t>::max()))
+    throw DTypeError(text("the number ", value, " does not fit int64, the widest integer type"));
+  return number_body(ScalarValue::of(static_cast<std::int64_t>(value)), DType::int64, true);
+}
+std::shared_ptr<const ArrayBody> make_constant(double value) {
+  return number_body(ScalarValue::of(value), DType::float32, true);
+}
+std::shared_ptr<const ArrayBody> make_constant(half value) {
+  return number_body(ScalarValue::of(static_cast<double>(static_cast<float>(value))), DType::float16, false);
+}
+std::shared_ptr<const ArrayBody> make_constant(bfloat16 value) {
+  return number_body(ScalarValue::of(static_cast<double>(static_cast<float>(value))), DType::bfloat16, false);
+}
+
+Array make_view(const ArrayBody& of, Shape shape, Strides strides, std::int64_t offset) {
+  ArrayBody view = of;
+  view.shape = shape;
+  view.strides = strides;
+  view.offset = of.offset + offset;
+  return ArrayAccess::make(std::move(view));
+}
+
+std::shared_ptr<Storage> allocate(Device device, std::size_t bytes) {
+  if (device.is_cuda())
+    throw DeviceError(text("this build of Stiletto has no backend for ", device,
+                           "; use Device::cpu(), or a build with the cuDNN backend"));
+  constexpr std::align_val_t alignment{64};
+  auto storage = std::make_shared<Storage>();
+  storage->data = ::operator new(bytes, alignment);
+  storage->owner = std::shared_ptr<void>(storage->data, [](void* p) { ::operator delete(p, alignment); });
+  storage->bytes = static_cast<std::int64_t>(bytes);
+  return storage;
+}
+
+Array allocate_array(Device device, const Shape& shape, DType dtype) {
+  ArrayBody body;
+  body.dtype = dtype;
+  body.device = device;
+  body.shape = shape;
+  body.strides = row_major(shape);
+  body.storage = allocate(device, bytes_for(dtype, element_count(shape, "empty")));
+  return ArrayAccess::make(std::move(body));
+}
+
+void check_packing(DType dtype, const Shape& shape, const Strides& strides, std::int64_t offset, const char* what) {
+  if (dtype != DType::float4_e2m1) return;
+  bool ok = offset % 2 == 0;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] <= 1) continue;
+    ok = ok && (strides[i] % 2 == 0 || (strides[i] == 1 && shape[i] % 2 == 0));
+  }
+  if (!ok)
+    throw ShapeError(text(what, ": float4_e2m1 is packed two to a byte: offset ", offset, ", shape ", shape, ", strides ",
+                          strides, " would split one; offsets and strides have to be even, and the extent along "
+                          "stride 1 too"));
+}
+
+}  // namespace stiletto::detail

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building error and dump texts. Used on failure and when printing, never on a path that succeeds.
+#pragma once
+#include <sstream>
+#include <string>
+
+#include "stiletto/array.hpp"
+
+namespace stiletto::detail {
+
+template <class... T>
+std::string text(const T&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+}  // namespace stiletto::detail

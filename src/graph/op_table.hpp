@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// One row per operation: its name, operands and the family whose shape and dtype rules it follows. Shape inference,
+// printing, hashing and equality follow from the row; so does the list of cases the numeric tests run.
+#pragma once
+#include <span>
+
+#include "graph/op.hpp"
+
+namespace stiletto::detail {
+
+enum class Family : std::uint8_t { leaf, pointwise, reduction, softmax, matmul, layout };
+
+/// How a pointwise operation or reduction chooses the dtype of its operands and its result.
+enum class TypeRule : std::uint8_t {
+  none,
+  promote,    // the operands' common type, kept
+  numeric,    // promote, but booleans are refused
+  real,       // promote; integers and booleans become float32
+  compare,    // operands promoted, result boolean
+  logical,    // operands as booleans, result boolean
+  select,     // the first operand is a boolean condition, the others promote
+  cast,       // the attribute or result says
+  total,      // reductions: float16, bfloat16 → float32; 8-bit integers and booleans → int32
+  extremum,   // reductions: float16, bfloat16 → float32; integers and booleans stay
+  real_total  // reductions: float16, bfloat16, integers and booleans → float32
+};
+
+struct OpRow {
+  Op op;
+  const char* name;
+  std::uint8_t arity;
+  Family family;
+  TypeRule rule = TypeRule::none;
+};
+
+const OpRow& row_of(Op op);
+inline const char* name_of(Op op) { return row_of(op).name; }
+std::span<const OpRow> op_table();
+
+}  // namespace stiletto::detail

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trace as text, and the check of its invariants between recording and lowering.
+#include "core/text.hpp"
+#include "graph/print.hpp"
+#include "graph/trace.hpp"
+#include "stiletto/error.hpp"
+
+namespace stiletto::detail {
+
+std::string attributes_text(Op op, const Attributes& attributes) {
+  if (const auto* c = std::get_if<CoefficientAttributes>(&attributes)) return text(", ", c->coefficient.value);
+  if (const auto* r = std::get_if<ReductionAttributes>(&attributes))
+    return text(op == Op::softmax ? ", axis=" : ", axes=", r->axes, r->keep_dims ? ", keep_dims" : "");
+  if (const auto* p = std::get_if<PermuteAttributes>(&attributes)) return text(", axes=", p->axes);
+  if (const auto* v = std::get_if<ViewAttributes>(&attributes)) return text(", offset=", v->offset);
+  if (const auto* m = std::get_if<MatmulAttributes>(&attributes)) {
+    std::string result;
+    if (m->alpha.value != 1) result += text(", alpha=", m->alpha.value);
+    if (m->beta.value != 0) result += text(", beta=", m->beta.value);
+    return result;
+  }
+  return {};
+}
+
+namespace {
+
+std::string leaf_name(const Trace& trace, const Node& node) {
+  const std::uint32_t index = std::get<LeafAttributes>(node.attributes).index;
+  if (node.op == Op::argument) return trace.arguments()[index].name();
+  return text(node.op == Op::capture ? "capture" : "number", index);
+}
+
+std::string node_text(const Trace& trace, const Node& node) {
+  if (node.op == Op::argument || node.op == Op::capture || node.op == Op::scalar) return leaf_name(trace, node);
+  std::string result = text(name_of(node.op), "(");
+  for (std::size_t i = 0; i < node.arity; ++i) result += text(i ? ", " : "", '%', node.inputs[i]);
+  return result + attributes_text(node.op, node.attributes) + ")";
+}
+
+}  // namespace
+
+std::string Trace::to_string() const {
+  std::string result = "trace\n";
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    result += text("  %", i, " = ", node_text(*this, node), ": ", node.dtype);
+    if (!node.scalar) result += text(node.shape);
+    if (!is_row_major(node.shape, node.strides)) result += text(" strides ", node.strides);
+    result += '\n';
+  }
+  for (const TraceStore& store : stores_) result += text("  store %", store.value, " -> %", store.destination, "\n");
+  for (std::uint32_t node : results_) result += text("  return %", node, "\n");
+  return result;
+}
+
+void Trace::verify() const {
+  auto require = [&](bool holds, std::size_t node, const char* rule) {
+    if (!holds)
+      throw InternalError(text("the trace breaks a rule at node ", node, " (", rule, "); please report this with\n",
+                               to_string()));
+  };
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    require(node.shape.size() == node.strides.size(), i, "one stride per axis");
+    for (std::uint32_t input : node.operands()) require(input < i, i, "operands come first");
+    for (std::int64_t extent : node.shape) require(extent >= 0, i, "no negative extent");
+    if (node.op == Op::view) require(is_leaf_or_view(node.inputs[0]), i, "views are of leaves");
+    if (node.scalar) require(node.shape.size() == 0, i, "numbers have rank 0");
+  }
+  for (const TraceStore& store : stores_) {
+    require(store.destination < nodes_.size() && store.value < nodes_.size(), store.destination, "stores name nodes");
+    require(is_leaf_or_view(store.destination), store.destination, "stores go to arguments, captures and their views");
+  }
+}
+
+}  // namespace stiletto::detail

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one way every computing operation takes: infer its result, then record it, fold it (numbers), or run it at once.
+#pragma once
+#include <initializer_list>
+#include <span>
+#include <string>
+
+#include "graph/trace.hpp"
+
+namespace stiletto::detail {
+
+/// An operand as inference sees it.
+struct Operand {
+  const ArrayBody* body;
+  OperandType type() const { return {body->dtype, body->weak}; }
+};
+
+/// Applies `op`. The name in errors is "matmul", or "operation 7, matmul" inside a trace.
+Array apply(Op op, std::initializer_list<const Array*> operands, Attributes attributes = {});
+/// cast, fill: the result's dtype (and shape) are given.
+Array apply_cast(Op op, const Array& x, DType dtype);
+Array apply_fill(const Array& value, Shape shape, DType dtype);
+
+/// "operation 7, matmul" while tracing, else "matmul".
+std::string operation_text(const char* name);
+
+/// Fills a node's dtype, operand dtype, weakness, shape and memory order from its operands. Throws ShapeError and
+/// DTypeError. One rule per family; in shape_rules.cpp and type_rules.cpp.
+void infer_types(Node& node, std::span<const Operand> operands);
+void infer_shape(Node& node, std::span<const Operand> operands);
+
+/// Strides of a dense pointwise result: the order that all operands of the full shape share, else row-major.
+Strides shared_order(const Shape& shape, std::span<const Operand> operands);
+
+/// What outside-of-trace operations run through; installed once by the eager layer, which lies below this one.
+struct EagerTable {
+  Array (*apply)(Op op, std::span<const Array* const> operands, const Attributes& attributes);
+  Array (*cast)(Op op, const Array& x, DType dtype);
+  Array (*fill)(const Array& value, Shape shape, DType dtype, Device device);
+  void (*assign)(const Array& destination, const Array& value);
+  void (*matmul_into)(const Array& c, const Array& a, const Array& b, double alpha, double beta);
+};
+const EagerTable& eager_table();
+/// Defined by the eager layer, called once by eager_table().
+EagerTable make_eager_table();
+
+}  // namespace stiletto::detail
