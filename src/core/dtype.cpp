@@ -15,19 +15,32 @@ static_assert(sizeof(float8_e5m2) == 1 && std::is_trivially_copyable_v<float8_e5
 
 const char* to_string(DType dtype) {
   switch (dtype) {
-    case DType::boolean: return "boolean";
-    case DType::int8: return "int8";
-    case DType::uint8: return "uint8";
-    case DType::int32: return "int32";
-    case DType::int64: return "int64";
-    case DType::float16: return "float16";
-    case DType::bfloat16: return "bfloat16";
-    case DType::float32: return "float32";
-    case DType::float64: return "float64";
-    case DType::float8_e4m3: return "float8_e4m3";
-    case DType::float8_e5m2: return "float8_e5m2";
-    case DType::float8_e8m0: return "float8_e8m0";
-    case DType::float4_e2m1: return "float4_e2m1";
+    case DType::boolean:
+      return "boolean";
+    case DType::int8:
+      return "int8";
+    case DType::uint8:
+      return "uint8";
+    case DType::int32:
+      return "int32";
+    case DType::int64:
+      return "int64";
+    case DType::float16:
+      return "float16";
+    case DType::bfloat16:
+      return "bfloat16";
+    case DType::float32:
+      return "float32";
+    case DType::float64:
+      return "float64";
+    case DType::float8_e4m3:
+      return "float8_e4m3";
+    case DType::float8_e5m2:
+      return "float8_e5m2";
+    case DType::float8_e8m0:
+      return "float8_e8m0";
+    case DType::float4_e2m1:
+      return "float4_e2m1";
   }
   return "invalid dtype";
 }

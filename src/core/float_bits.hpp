@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between float and the bits of narrower floating-point types, by the rules of docs/semantics.md. They are
-// written without branches, so that loops over them vectorise, and are always inlined: the CPU kernels are compiled
-// for several instruction sets, and a shared out-of-line copy might be one that this processor cannot run.
+// Conversions between float and the bits of narrower floating-point types, by the rules of docs/semantics.md.
+// They are written without branches, so that loops over them vectorise, and are always inlined: the CPU
+// kernels are compiled for several instruction sets, and a shared out-of-line copy might be one that this
+// processor cannot run.
 #pragma once
 #include <cstdint>
 
@@ -11,8 +12,9 @@ namespace stiletto::detail {
 struct FloatFormat {
   int mantissa_bits;
   int bias;
-  std::uint32_t sign;           // the sign's bit
-  std::uint32_t overflow;       // the code of larger values: infinity, or the largest finite one in saturating formats
+  std::uint32_t sign;  // the sign's bit
+  std::uint32_t
+      overflow;  // the code of larger values: infinity, or the largest finite one in saturating formats
   std::uint32_t first_special;  // codes from here on are infinity and NaN; the sign's bit if there are none
   std::uint32_t quiet_nan;      // 0 if there is none
 };
@@ -28,15 +30,16 @@ inline constexpr FloatFormat e2m1_format = {1, 1, 0x8, 0x7, 0x8, 0};
   return __builtin_bit_cast(float, bits);
 }
 
-/// The nearest code, ties to even. Among the format's subnormals the addition of a float whose last bit weighs as much
-/// as theirs does the rounding, above them the carry of an integer addition. A NaN keeps its sign and the upper bits of
-/// its payload and becomes quiet, as in processors' own conversions.
+/// The nearest code, ties to even. Among the format's subnormals the addition of a float whose last bit
+/// weighs as much as theirs does the rounding, above them the carry of an integer addition. A NaN keeps its
+/// sign and the upper bits of its payload and becomes quiet, as in processors' own conversions.
 template <FloatFormat format>
 [[gnu::always_inline]] inline constexpr std::uint32_t encode(float value) {
   constexpr int shift = 23 - format.mantissa_bits;
   constexpr std::uint32_t smallest_normal = static_cast<std::uint32_t>(128 - format.bias) << 23;
   constexpr std::uint32_t rounder = static_cast<std::uint32_t>(128 - format.bias + shift) << 23;
-  constexpr std::uint32_t rebias = (static_cast<std::uint32_t>(format.bias - 127) << 23) + (1u << (shift - 1)) - 1;
+  constexpr std::uint32_t rebias =
+      (static_cast<std::uint32_t>(format.bias - 127) << 23) + (1u << (shift - 1)) - 1;
   const std::uint32_t bits = bits_of(value);
   const std::uint32_t magnitude = bits & 0x7FFFFFFF;
   const std::uint32_t sign = (bits >> 31) * format.sign;
@@ -72,7 +75,9 @@ template <FloatFormat format>
   const std::uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
   return (bits & 0x7FFFFFFF) > 0x7F800000 ? ((bits >> 16) | 0x0040) : rounded;
 }
-[[gnu::always_inline]] inline constexpr float decode_bfloat16(std::uint32_t code) { return float_of(code << 16); }
+[[gnu::always_inline]] inline constexpr float decode_bfloat16(std::uint32_t code) {
+  return float_of(code << 16);
+}
 
 /// 2^(code − 127); 255 is NaN.
 [[gnu::always_inline]] inline constexpr float decode_e8m0(std::uint32_t code) {
@@ -80,8 +85,8 @@ template <FloatFormat format>
   return float_of(code == 255 ? 0x7FC00000 : bits);
 }
 
-/// A float from which rounding to a narrow format gives what rounding `value` itself would: the neighbour of an inexact
-/// value whose last bit is set (rounding to odd), so that neither ties nor their sides are lost.
+/// A float from which rounding to a narrow format gives what rounding `value` itself would: the neighbour of
+/// an inexact value whose last bit is set (rounding to odd), so that neither ties nor their sides are lost.
 [[gnu::always_inline]] inline float round_to_odd(double value) {
   const float nearest = static_cast<float>(value);
   const double back = nearest;

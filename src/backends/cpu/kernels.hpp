@@ -22,7 +22,8 @@ constexpr std::size_t bytes_of(Register r) {
 /// The register that holds a dtype exactly: float16, bfloat16, float8 and float4 in f32, 8-bit integers in i32.
 Register register_of(DType);
 
-/// out[i] = op(in[0][i], in[1][i], …) for i < n; n is a multiple of lane_group. `out` may be one of the inputs.
+/// out[i] = op(in[0][i], in[1][i], …) for i < n; n is a multiple of lane_group. `out` may be an input whose
+/// elements are of the same size.
 using MapKernel = void (*)(void* out, const void* const* in, std::size_t n, double coefficient);
 /// Contiguous memory of a dtype to a register, any n. float4_e2m1 starts at an even element.
 using LoadKernel = void (*)(void* out, const void* memory, std::size_t n);
@@ -63,5 +64,7 @@ struct Kernels {
 };
 
 const Kernels& kernels();
+/// The table of an instruction set ("baseline", "avx2", "avx512"); null where this processor or this build lacks it.
+const Kernels* kernels_for(const char* instruction_set);
 
 }  // namespace stiletto::detail::cpu
