@@ -18,10 +18,8 @@
 // Not every loop marked as free of dependences is one that clang can vectorise.
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define STILETTO_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#define STILETTO_UNROLL _Pragma("unroll(8)")
 #else
 #define STILETTO_INDEPENDENT _Pragma("GCC ivdep")
-#define STILETTO_UNROLL _Pragma("GCC unroll 8")
 #endif
 
 namespace stiletto::detail::cpu::STILETTO_KERNEL_SET {
@@ -93,4 +91,3 @@ extern constinit const Kernels table = make_table();
 }  // namespace stiletto::detail::cpu::STILETTO_KERNEL_SET
 
 #undef STILETTO_INDEPENDENT
-#undef STILETTO_UNROLL

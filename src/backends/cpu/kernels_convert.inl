@@ -167,20 +167,33 @@ void convert_loop(void* out, const void* in, std::size_t n) {
   for_each_lane(n, [=](std::size_t i) { result[i] = convert<To>(values[i]); });
 }
 
+/// body(i, i·stride) for i < n, by fours: one running offset would be a chain of additions as long as the
+/// loop.
+template <class Body>
+[[gnu::always_inline]] inline void for_each_strided(std::size_t n, std::int64_t stride, Body body) {
+  std::size_t i = 0;
+  std::int64_t offset = 0;
+  for (; i + 4 <= n; i += 4, offset += 4 * stride) {
+    body(i, offset);
+    body(i + 1, offset + stride);
+    body(i + 2, offset + 2 * stride);
+    body(i + 3, offset + 3 * stride);
+  }
+  for (; i < n; ++i, offset += stride) body(i, offset);
+}
+
 template <class T>
 void gather(void* out, const void* memory, std::int64_t stride, std::size_t n) {
   const T* from = static_cast<const T*>(memory);
   T* to = static_cast<T*>(out);
-  STILETTO_UNROLL
-  for (std::size_t i = 0; i < n; ++i) to[i] = from[static_cast<std::int64_t>(i) * stride];
+  for_each_strided(n, stride, [=](std::size_t i, std::int64_t offset) { to[i] = from[offset]; });
 }
 
 template <class T>
 void scatter(void* memory, std::int64_t stride, const void* in, std::size_t n) {
   const T* from = static_cast<const T*>(in);
   T* to = static_cast<T*>(memory);
-  STILETTO_UNROLL
-  for (std::size_t i = 0; i < n; ++i) to[static_cast<std::int64_t>(i) * stride] = from[i];
+  for_each_strided(n, stride, [=](std::size_t i, std::int64_t offset) { to[offset] = from[i]; });
 }
 
 template <class T>
