@@ -109,12 +109,13 @@ void print_step(int number, std::string_view what) {
 }
 
 void print_device(st::Device device) {
-  std::cout << "  running on " << device;
+  std::cout << "  running on ";
   if (device.is_cpu()) {
-    std::cout << ": " << digits::processor_name() << ", " << std::thread::hardware_concurrency()
-              << " threads";
+    std::cout << "the CPU, " << digits::processor_name() << ", " << std::thread::hardware_concurrency()
+              << " hardware threads\n\n";
+  } else {
+    std::cout << "GPU " << device.index() << "\n\n";
   }
-  std::cout << "\n\n";
 }
 
 // Returns the sentence to end with if the run does not count as a success.
