@@ -10,15 +10,6 @@ namespace {
 using namespace support;
 using stiletto::Slice;
 
-testing::AssertionResult beside_is_untouched(const Operand& d, const Tensor& before) {
-  Tensor now = read(d.storage);
-  for_each_index(extents(d.array.shape()), [&](const Extents& index) {
-    const auto at = static_cast<std::size_t>(d.placement.offset + dot(index, d.placement.strides));
-    now.values[at] = before.values[at];
-  });
-  return agrees(now, before, {.exact = true});
-}
-
 class Assign : public testing::TestWithParam<DType> {};
 
 TEST_P(Assign, every_type_and_layout) {

@@ -19,16 +19,6 @@ Tensor accumulate(const Tensor& c, const Tensor& product, Real alpha, Real beta)
              [&](const Real* v) { return alpha * v[1] + (beta == 0 ? 0 : beta * v[0]); });
 }
 
-/// What of the storage the view does not show must be as before.
-testing::AssertionResult beside_is_untouched(const Operand& d, const Tensor& before) {
-  Tensor now = read(d.storage);
-  for_each_index(extents(d.array.shape()), [&](const Extents& index) {
-    const auto at = static_cast<std::size_t>(d.placement.offset + dot(index, d.placement.strides));
-    now.values[at] = before.values[at];
-  });
-  return agrees(now, before, {.exact = true});
-}
-
 void into(Mode mode, const Array& c, const Array& a, const Array& b, double alpha, double beta) {
   if (mode == Mode::eager) return stiletto::matmul_into(c, a, b, alpha, beta);
   auto f = [&](const Array& z, const Array& x, const Array& y) {

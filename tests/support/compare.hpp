@@ -88,6 +88,16 @@ inline testing::AssertionResult agrees(const Array& actual, const Tensor& expect
   return agrees(read(actual), expected, allowance);
 }
 
+/// Whether the storage that the operand's view does not show is as it was.
+inline testing::AssertionResult beside_is_untouched(const Operand& d, const Tensor& before) {
+  Tensor now = read(d.storage);
+  for_each_index(extents(d.array.shape()), [&](const Extents& index) {
+    const auto at = static_cast<std::size_t>(d.placement.offset + dot(index, d.placement.strides));
+    now.values[at] = before.values[at];
+  });
+  return agrees(now, before, {.exact = true});
+}
+
 /// Values, for tests that spell them out.
 inline Tensor values_of(DType dtype, Extents shape, std::vector<Real> values) {
   return Tensor(dtype, std::move(shape), std::move(values));
