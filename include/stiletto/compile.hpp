@@ -179,7 +179,7 @@ class STILETTO_API Tracing {
 
 STILETTO_API void run(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs);
 STILETTO_API std::size_t workspace_of(const Executable& executable);
-STILETTO_API const Graph& graph_of(const Executable& executable);
+STILETTO_API Graph graph_of(std::shared_ptr<const Executable> executable);
 STILETTO_API Bindings bind(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs);
 [[noreturn]] STILETTO_API void throw_not_compiled();
 
@@ -252,7 +252,10 @@ class Compiled<R(Args...)> {
     return result(outputs);
   }
   std::size_t workspace() const { return detail::workspace_of(executable()); }
-  const Graph& graph() const { return detail::graph_of(executable()); }
+  const Graph& graph() const {
+    executable();  // refuses an empty handle
+    return graph_;
+  }
   /// The arguments, checked, and freshly allocated outputs, without executing.
   Bound<R> bindings(const Args&... args) const {
     detail::ArgumentList list;
@@ -282,6 +285,7 @@ class Compiled<R(Args...)> {
     }
   }
   std::shared_ptr<const detail::Executable> executable_;
+  Graph graph_;
   std::shared_ptr<const Prototype> prototype_;  // the traced function's result: its sizes and non-array members
 };
 
@@ -294,6 +298,7 @@ auto compile(const CompileOptions& options, F&& f, const Args&... args)
   detail::Tracing tracing(options);
   auto result = detail::trace_call<R>(tracing, f, std::tuple<traced_t<Args>...>{traced_t<Args>(args)...});
   compiled.executable_ = tracing.compile();
+  compiled.graph_ = detail::graph_of(compiled.executable_);
   if constexpr (!std::is_void_v<R>) compiled.prototype_ = std::move(result);
   return compiled;
 }

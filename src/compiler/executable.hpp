@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled trace: what a call is checked against, how its numbers are computed, and the plan that runs. Immutable;
+// any thread may run it.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/backend.hpp"
+#include "compiler/canonicalize.hpp"
+#include "graph/trace.hpp"
+#include "stiletto/compile.hpp"
+
+namespace stiletto::detail {
+
+struct CallFrame;
+
+class Executable : public std::enable_shared_from_this<Executable> {
+ public:
+  /// Lowers the trace and builds its plan.
+  static std::shared_ptr<const Executable> build(const Trace& trace, const CompileOptions& options);
+
+  /// `numbers` are the trace's, or empty: then those of compile time, with the arguments' in place.
+  void run(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers, const Allocator& allocator,
+           std::vector<Array>& results) const;
+  Bindings bind(std::span<const Array* const> arguments, std::vector<Array>& results) const;
+  void execute(const BindingTable& table) const;
+
+  static Graph handle(std::shared_ptr<const Executable> executable);
+  const Allocator& allocator() const { return allocator_; }
+  std::size_t workspace() const { return plan_ ? plan_->workspace() : 0; }
+  std::size_t bytes() const;  // plan, captures kept alive, workspace: an estimate for the cache's statistics
+  std::string to_string() const;
+  std::string to_dot() const { return lowered_.graph.to_dot(); }
+  std::string to_json() const;
+  Device device() const { return device_; }
+
+ private:
+  /// One store and what it may meet: extents and strides of the axes that move, and its bytes around the first element.
+  struct Footprint {
+    std::vector<std::int64_t> extents, strides;
+    std::int64_t low = 0, high = 0;  // bytes, high exclusive
+    DType dtype = DType::float32;
+  };
+  Footprint footprint_of(const Tensor& tensor) const;
+  void check_arguments(std::span<const Array* const> arguments) const;
+  void check_aliases(const CallFrame& frame, bool outputs_too) const;
+  void compute_numbers(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers, CallFrame& frame) const;
+  void allocate_outputs(const Allocator& allocator, std::vector<Array>& outputs) const;
+  void collect_results(std::span<const Array* const> arguments, const std::vector<Array>& outputs,
+                       std::vector<Array>& results) const;
+  /// Resolves the graph's pointers and runs the plan; `frame` holds the memory of arguments and outputs.
+  void launch(CallFrame& frame, bool check_outputs) const;
+
+  std::string trace_text_;
+  std::vector<ArgumentSpec> arguments_;
+  std::vector<Array> captures_;
+  std::vector<TraceScalar> numbers_;
+  Lowered lowered_;
+  std::unique_ptr<const Plan> plan_;  // null when there is nothing to compute
+  std::vector<Footprint> tensors_, stores_;
+  std::vector<std::vector<bool>> in_place_;  // [store][tensor]: may be the same memory
+  Device device_ = Device::cpu();
+  Allocator allocator_;
+};
+
+struct BindingTable {
+  std::shared_ptr<const Executable> executable;
+  std::vector<std::string> names;
+  std::vector<Array> memory;  // per name: arguments, captures, numbers, outputs
+  std::size_t first_capture = 0, first_number = 0, first_output = 0;
+  std::vector<std::size_t> argument_of;  // argument position of each of the first names
+};
+
+/// The backend of a device; DeviceError where there is none.
+Backend& backend_for(Device device);
+
+}  // namespace stiletto::detail

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan cache: one list per device in order of use, one hash table over all of them, one lock that is never held while
+// a plan is built.
+#include "compiler/plan_cache.hpp"
+
+#include <atomic>
+#include <list>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "core/text.hpp"
+
+namespace stiletto::detail {
+namespace {
+
+/// Everything of a trace that its plan depends on; the values of numbers are bound per call.
+struct Key {
+  std::vector<Node> nodes;
+  std::vector<ArgumentSpec> arguments;
+  std::vector<Array> captures;  // by identity; keeps them alive, so that an address cannot come back as another's
+  std::vector<TraceScalar> scalars;
+  std::vector<TraceStore> stores;
+  std::vector<std::uint32_t> results;
+  std::optional<DType> io_dtype;
+  DType intermediate_dtype, compute_dtype;
+  PlanOptions plan;
+
+  Key(const Trace& trace, const CompileOptions& options)
+      : nodes(trace.nodes()),
+        arguments(trace.arguments()),
+        captures(trace.captures()),
+        scalars(trace.scalars()),
+        stores(trace.stores()),
+        results(trace.results()),
+        io_dtype(options.io_dtype),
+        intermediate_dtype(options.intermediate_dtype),
+        compute_dtype(options.compute_dtype),
+        plan{options.max_workspace, options.deterministic} {}
+};
+
+bool same_node(const Node& a, const Node& b) {
+  return a.op == b.op && a.dtype == b.dtype && a.operand == b.operand && a.weak == b.weak && a.scalar == b.scalar &&
+         a.arity == b.arity && a.inputs == b.inputs && a.shape == b.shape && a.strides == b.strides &&
+         a.attributes == b.attributes;
+}
+
+bool same_argument(const ArgumentSpec& a, const ArgumentSpec& b) {
+  return a.shape == b.shape && a.strides == b.strides && a.dtype == b.dtype && a.device == b.device &&
+         a.alignment == b.alignment && a.number == b.number && a.scalar == b.scalar && a.position == b.position &&
+         a.member == b.member;
+}
+
+bool same_capture(const Array& a, const Array& b) {
+  const ArrayBody &x = *ArrayAccess::body_or_null(a), &y = *ArrayAccess::body_or_null(b);
+  return x.storage == y.storage && x.offset == y.offset && x.dtype == y.dtype && x.shape == y.shape &&
+         x.strides == y.strides;
+}
+
+template <class T, class Same>
+bool same_lists(const std::vector<T>& a, const std::vector<T>& b, const Same& same) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!same(a[i], b[i])) return false;
+  return true;
+}
+
+bool matches(const Key& key, const Trace& trace, const CompileOptions& options) {
+  return key.io_dtype == options.io_dtype && key.intermediate_dtype == options.intermediate_dtype &&
+         key.compute_dtype == options.compute_dtype &&
+         key.plan == PlanOptions{options.max_workspace, options.deterministic} && key.results == trace.results() &&
+         same_lists(key.nodes, trace.nodes(), same_node) && same_lists(key.arguments, trace.arguments(), same_argument) &&
+         same_lists(key.captures, trace.captures(), same_capture) &&
+         same_lists(key.scalars, trace.scalars(),
+                    [](const TraceScalar& a, const TraceScalar& b) { return a.dtype == b.dtype && a.weak == b.weak; }) &&
+         same_lists(key.stores, trace.stores(), [](const TraceStore& a, const TraceStore& b) {
+           return a.destination == b.destination && a.value == b.value;
+         });
+}
+
+/// Folds 64-bit words by 128-bit multiplication (the construction of wyhash and its kin), which mixes every input bit
+/// into every output bit, so that small integers in neighbouring fields do not cancel.
+class Hash {
+ public:
+  void add(std::uint64_t word) {
+    const auto product = static_cast<unsigned __int128>(state_ ^ word) * 0x9E3779B97F4A7C15ULL;
+    state_ = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U) ^ 0xD6E8FEB86659FD93ULL;
+  }
+  void add(const Dims& dims) {
+    add(dims.size());
+    for (std::int64_t d : dims) add(static_cast<std::uint64_t>(d));
+  }
+  std::uint64_t value() const { return state_; }
+
+ private:
+  std::uint64_t state_ = 0x243F6A8885A308D3ULL;
+};
+
+void add_attributes(Hash& hash, const Attributes& attributes) {
+  if (const auto* leaf = std::get_if<LeafAttributes>(&attributes)) return hash.add(leaf->index);
+  if (const auto* view = std::get_if<ViewAttributes>(&attributes)) return hash.add(static_cast<std::uint64_t>(view->offset));
+  if (const auto* c = std::get_if<CoefficientAttributes>(&attributes))
+    return hash.add(std::bit_cast<std::uint64_t>(c->coefficient.value));
+  if (const auto* r = std::get_if<ReductionAttributes>(&attributes)) return hash.add(r->axes);
+  if (const auto* p = std::get_if<PermuteAttributes>(&attributes)) return hash.add(p->axes);
+  if (const auto* m = std::get_if<MatmulAttributes>(&attributes)) {
+    hash.add(std::bit_cast<std::uint64_t>(m->alpha.value));
+    hash.add(std::bit_cast<std::uint64_t>(m->beta.value));
+  }
+}
+
+}  // namespace
+
+std::uint64_t hash_of(const Trace& trace, const CompileOptions& options) {
+  Hash hash;
+  for (const Node& node : trace.nodes()) {
+    hash.add(static_cast<std::uint64_t>(node.op) | static_cast<std::uint64_t>(node.dtype) << 8U |
+             static_cast<std::uint64_t>(node.arity) << 16U | static_cast<std::uint64_t>(node.inputs[0]) << 32U);
+    if (node.arity > 1) hash.add(node.inputs[1] | static_cast<std::uint64_t>(node.inputs[2]) << 32U);
+    if (node.arity == 0 || row_of(node.op).family == Family::layout || node.op == Op::view) {
+      hash.add(node.shape);
+      hash.add(node.strides);
+    }
+    add_attributes(hash, node.attributes);
+  }
+  for (const Array& capture : trace.captures())
+    hash.add(reinterpret_cast<std::uintptr_t>(ArrayAccess::body_or_null(capture)->data()));
+  for (std::uint32_t result : trace.results()) hash.add(result);
+  for (const TraceStore& store : trace.stores()) hash.add(store.destination | static_cast<std::uint64_t>(store.value) << 32U);
+  for (const ArgumentSpec& argument : trace.arguments())
+    hash.add(static_cast<std::uint64_t>(argument.alignment) | static_cast<std::uint64_t>(argument.number) << 8U |
+             static_cast<std::uint64_t>(argument.position) << 16U |
+             static_cast<std::uint64_t>(static_cast<std::uint32_t>(argument.member)) << 32U);
+  hash.add(static_cast<std::uint64_t>(options.io_dtype ? static_cast<int>(*options.io_dtype) + 1 : 0) |
+           static_cast<std::uint64_t>(options.intermediate_dtype) << 8U |
+           static_cast<std::uint64_t>(options.compute_dtype) << 16U |
+           static_cast<std::uint64_t>(options.deterministic) << 24U);
+  hash.add(options.max_workspace ? *options.max_workspace + 1 : 0);
+  return hash.value();
+}
+
+namespace {
+
+struct Entry {
+  std::uint64_t hash;
+  Key key;
+  std::shared_ptr<const Executable> executable;
+  int device;
+};
+using Entries = std::list<Entry>;
+
+struct CacheState {
+  std::mutex mutex;
+  std::map<int, Entries> by_device;  // most recently used first
+  std::unordered_multimap<std::uint64_t, Entries::iterator> table;
+  std::size_t capacity = 1024;
+  std::size_t bytes = 0;
+  std::atomic<std::size_t> hits{0}, misses{0};
+
+  std::shared_ptr<const Executable> find(std::uint64_t hash, const Trace& trace, const CompileOptions& options) {
+    const auto [begin, end] = table.equal_range(hash);
+    for (auto it = begin; it != end; ++it) {
+      if (!matches(it->second->key, trace, options)) continue;
+      Entries& entries = by_device[it->second->device];
+      entries.splice(entries.begin(), entries, it->second);
+      return it->second->executable;
+    }
+    return nullptr;
+  }
+  void insert(Entry entry) {
+    Entries& entries = by_device[entry.device];
+    bytes += entry.executable->bytes();
+    const std::uint64_t hash = entry.hash;
+    entries.push_front(std::move(entry));
+    table.emplace(hash, entries.begin());
+  }
+  /// Moves what is over the capacity out of the cache; it is destroyed after the lock is released.
+  Entries trim() {
+    Entries evicted;
+    for (auto& [device, entries] : by_device)
+      while (entries.size() > capacity) {
+        const auto last = std::prev(entries.end());
+        const auto [begin, end] = table.equal_range(last->hash);
+        for (auto it = begin; it != end; ++it)
+          if (it->second == last) {
+            table.erase(it);
+            break;
+          }
+        bytes -= last->executable->bytes();
+        evicted.splice(evicted.end(), entries, last);
+      }
+    return evicted;
+  }
+};
+
+/// Never destroyed: arrays and threads may outlive static destruction.
+CacheState& cache() {
+  static CacheState& state = *new CacheState;
+  return state;
+}
+
+}  // namespace
+
+std::shared_ptr<const Executable> find_or_build(const Trace& trace, const CompileOptions& options) {
+  CacheState& c = cache();
+  const std::uint64_t hash = hash_of(trace, options);
+  {
+    const std::lock_guard lock(c.mutex);
+    if (auto found = c.find(hash, trace, options)) {
+      c.hits.fetch_add(1, std::memory_order_relaxed);
+      return found;
+    }
+  }
+  c.misses.fetch_add(1, std::memory_order_relaxed);
+  auto built = Executable::build(trace, options);
+  const int device = built->device().is_cpu() ? -1 : built->device().index();
+  Entry entry{hash, Key(trace, options), built, device};
+  Entries evicted;
+  const std::lock_guard lock(c.mutex);
+  if (auto other = c.find(hash, trace, options)) return other;  // another thread was as fast
+  c.insert(std::move(entry));
+  evicted = c.trim();
+  return built;
+}
+
+}  // namespace stiletto::detail
+
+namespace stiletto {
+
+std::size_t PlanCache::hits() const { return detail::cache().hits.load(std::memory_order_relaxed); }
+std::size_t PlanCache::misses() const { return detail::cache().misses.load(std::memory_order_relaxed); }
+std::size_t PlanCache::entries() const {
+  const std::lock_guard lock(detail::cache().mutex);
+  return detail::cache().table.size();
+}
+std::size_t PlanCache::bytes() const {
+  const std::lock_guard lock(detail::cache().mutex);
+  return detail::cache().bytes;
+}
+void PlanCache::set_capacity(std::size_t entries) {
+  detail::Entries evicted;
+  const std::lock_guard lock(detail::cache().mutex);
+  detail::cache().capacity = entries;
+  evicted = detail::cache().trim();
+}
+void PlanCache::clear() {
+  detail::Entries evicted;
+  const std::lock_guard lock(detail::cache().mutex);
+  const std::size_t capacity = std::exchange(detail::cache().capacity, 0);
+  evicted = detail::cache().trim();
+  detail::cache().capacity = capacity;
+}
+
+PlanCache& plan_cache() {
+  static PlanCache cache;
+  return cache;
+}
+
+}  // namespace stiletto

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The non-template side of compile and jit, and the public handles Graph and Bindings.
+#include <algorithm>
+
+#include "compiler/executable.hpp"
+#include "compiler/plan_cache.hpp"
+#include "core/text.hpp"
+#include "stiletto/error.hpp"
+
+namespace stiletto::detail {
+
+struct Tracing::State {
+  Trace trace;
+  const CompileOptions& options;
+};
+
+Tracing::Tracing(const CompileOptions& options) : state_(new State{{}, options}) {}
+Tracing::~Tracing() = default;
+
+Array Tracing::argument(const Array& example, int position, int member) {
+  return state_->trace.add_argument(example, position, member);
+}
+void Tracing::result(const Array& value) { state_->trace.add_result(value); }
+
+std::shared_ptr<const Executable> Tracing::compile() {
+  state_->trace.end();
+  return Executable::build(state_->trace, state_->options);
+}
+std::shared_ptr<const Executable> Tracing::find_or_compile() {
+  state_->trace.end();
+  return find_or_build(state_->trace, state_->options);
+}
+void Tracing::run(const Executable& executable, const ArgumentList& arguments, const Allocator& allocator,
+                  std::vector<Array>& outputs) {
+  executable.run(arguments.arrays(), state_->trace.scalars(), allocator, outputs);
+}
+
+void run(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs) {
+  executable.run(arguments.arrays(), {}, executable.allocator(), outputs);
+}
+std::size_t workspace_of(const Executable& executable) { return executable.workspace(); }
+Bindings bind(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs) {
+  return executable.bind(arguments.arrays(), outputs);
+}
+void throw_not_compiled() {
+  throw ArgumentError("this Compiled is an empty handle; make it with compile(f, args...)");
+}
+
+}  // namespace stiletto::detail
+
+namespace stiletto {
+
+using detail::ArrayAccess;
+using detail::ArrayBody;
+using detail::text;
+
+void Graph::execute(const Bindings& bindings) const {
+  const detail::BindingTable* table = bindings.table_.get();
+  if (table == nullptr || table->executable != executable_)
+    throw ArgumentError("execute: these bindings belong to another graph; take them from the same Compiled");
+  executable_->execute(*table);
+}
+std::string Graph::to_string() const { return executable_->to_string(); }
+std::string Graph::to_dot() const { return executable_->to_dot(); }
+std::string Graph::to_json() const { return executable_->to_json(); }
+
+std::vector<std::string> Bindings::names() const { return table_ ? table_->names : std::vector<std::string>{}; }
+
+namespace {
+
+std::size_t position_of(const std::vector<std::string>& names, const std::string& name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  std::string known;
+  for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
+  throw ArgumentError(text("bindings: no tensor is called ", name, "; there are: ", known));
+}
+
+}  // namespace
+
+Array Bindings::get(const std::string& name) const { return table_->memory[position_of(names(), name)]; }
+
+void Bindings::set(const std::string& name, const Array& memory) {
+  Array& bound = table_->memory[position_of(names(), name)];
+  const ArrayBody& old = *ArrayAccess::body_or_null(bound);
+  const ArrayBody& body = ArrayAccess::body(memory, "bindings");
+  auto refuse = [&](const std::string& what) {
+    throw ArgumentError(text("bindings: ", name, " is ", old.dtype, old.shape, " with strides ", old.strides, " on ",
+                             old.device, "; the new memory ", what));
+  };
+  if (body.kind != old.kind) refuse(old.kind == ArrayBody::Kind::number ? "is not a number" : "is not an array with memory");
+  if (old.kind == ArrayBody::Kind::number) {
+    if (detail::is_integer(old.dtype) && body.value.kind == detail::ScalarValue::Kind::real) refuse("is not a whole number");
+    bound = memory;
+    return;
+  }
+  if (body.dtype != old.dtype || body.shape != old.shape) refuse(text("is ", body.dtype, body.shape));
+  if (detail::canonical_strides(body.shape, body.strides) != detail::canonical_strides(old.shape, old.strides))
+    refuse(text("has strides ", body.strides));
+  if (body.device != old.device) refuse(text("is on ", body.device));
+  if (detail::alignment_of(body.data()) < detail::alignment_of(old.data()))
+    refuse(text("is aligned to ", detail::alignment_of(body.data()), " bytes, not ", detail::alignment_of(old.data())));
+  bound = memory;
+}
+
+namespace detail {
+
+Graph Executable::handle(std::shared_ptr<const Executable> executable) {
+  Graph graph;
+  graph.executable_ = std::move(executable);
+  return graph;
+}
+Graph graph_of(std::shared_ptr<const Executable> executable) { return Executable::handle(std::move(executable)); }
+
+}  // namespace detail
+
+}  // namespace stiletto
