@@ -26,8 +26,7 @@ inline typename Modular<T>::type modular(T x) {
   return static_cast<typename Modular<T>::type>(x);
 }
 
-// ---- arithmetic
-// ----------------------------------------------------------------------------------------------------
+// ---- arithmetic ------------------------------------------------------------------------------------------
 
 struct Add {
   template <class T>
@@ -114,8 +113,7 @@ struct Copy {
   }
 };
 
-// ---- comparisons and logic
-// -----------------------------------------------------------------------------------------
+// ---- comparisons and logic -------------------------------------------------------------------------------
 
 struct Less {
   template <class T>
@@ -186,8 +184,7 @@ struct Clamp {
   }
 };
 
-// ---- elementary functions
-// ------------------------------------------------------------------------------------------
+// ---- elementary functions --------------------------------------------------------------------------------
 
 struct Exp {
   template <class T>
@@ -270,8 +267,7 @@ struct Ceil {
   }
 };
 
-// ---- activations
-// ---------------------------------------------------------------------------------------------------
+// ---- activations -----------------------------------------------------------------------------------------
 
 struct Relu {
   template <class T>
@@ -328,14 +324,13 @@ struct Gelu {
 struct GeluTanh {
   template <class T>
   static T apply(T x) {
-    constexpr T linear = T(1.59576912160573071176);  // 2·√(2/π): (1 + tanh u)/2 is sigmoid(2u)
-    constexpr T cubic = T(0.07135481627159600943);   // 0.044715 times that
-    return math::times_sigmoid(x, x * (linear + cubic * (x * x)), T(-1000));
+    constexpr double linear = 1.59576912160573071176;  // 2·√(2/π): (1 + tanh u)/2 is sigmoid(2u)
+    constexpr double cubic = 0.044715 * linear;
+    return math::times_sigmoid(x, x * (T(linear) + T(cubic) * (x * x)), T(-1000));
   }
 };
 
-// ---- loops
-// ---------------------------------------------------------------------------------------------------------
+// ---- loops -----------------------------------------------------------------------------------------------
 
 template <class F, class T>
 void unary_loop(void* out, const void* const* in, std::size_t n, double) {
@@ -381,8 +376,7 @@ void where_loop(void* out, const void* const* in, std::size_t n, double) {
   });
 }
 
-// ---- which operation exists for which registers
-// --------------------------------------------------------------------
+// ---- which operation exists for which registers ----------------------------------------------------------
 
 constexpr MapKernel* row(Kernels& table, Op op) { return table.map[static_cast<std::size_t>(op)]; }
 template <class F, class... T>
