@@ -117,12 +117,6 @@ TEST(AssignSeveral, the_last_of_two_stores_wins) {
   };
   stiletto::jit(f, y, x);
   EXPECT_TRUE(equals(y, DType::float32, {4}, {3, 3, 3, 3}));
-  auto halves = [](const Array& d, const Array& v) {
-    stiletto::assign(d, v * 5);
-    stiletto::assign(stiletto::slice(d, {Slice{2, 4}}), stiletto::slice(v, {Slice{0, 2}}) * 7);
-  };
-  stiletto::jit(halves, y, x);
-  EXPECT_TRUE(equals(y, DType::float32, {4}, {5, 5, 7, 7}));
 }
 
 TEST(AssignInPlace, reads_the_same_index) {
