@@ -52,6 +52,7 @@ class STILETTO_API Bindings {
 
  private:
   friend class detail::Executable;
+  friend class Graph;
   std::shared_ptr<detail::BindingTable> table_;
 };
 

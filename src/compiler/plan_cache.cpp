@@ -83,7 +83,8 @@ bool matches(const Key& key, const Trace& trace, const CompileOptions& options) 
 class Hash {
  public:
   void add(std::uint64_t word) {
-    const auto product = static_cast<unsigned __int128>(state_ ^ word) * 0x9E3779B97F4A7C15ULL;
+    __extension__ using Wide = unsigned __int128;
+    const auto product = static_cast<Wide>(state_ ^ word) * 0x9E3779B97F4A7C15ULL;
     state_ = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U) ^ 0xD6E8FEB86659FD93ULL;
   }
   void add(const Dims& dims) {

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loop: pointwise maps and reductions over one iteration space, evaluated block by block so that nothing of the
+// space's size is ever written but the results. Reductions split it into phases: what depends on a reduction runs in the
+// next pass over the same rows, which are still in cache.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/expression.hpp"
+#include "backends/cpu/kernels.hpp"
+#include "compiler/backend.hpp"
+
+namespace stiletto::detail::cpu {
+
+/// Memory a loop reads or writes.
+struct Memory {
+  enum class Home : std::uint8_t { tensor, store, temporary };
+  Home home = Home::tensor;
+  std::uint32_t index = 0;      // of the graph's tensors or stores
+  std::int64_t workspace = 0;   // temporary: byte offset
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> strides;  // per graph axis, in elements
+
+  std::byte* address(const Invocation& invocation, std::byte* temporaries) const {
+    if (home == Home::temporary) return temporaries + workspace;
+    return static_cast<std::byte*>((home == Home::tensor ? invocation.tensors : invocation.stores)[index]);
+  }
+};
+
+/// What a loop is asked for: a value written to memory, at each index of `space`.
+struct Root {
+  std::uint32_t expression = 0;
+  AxisMask space = 0;
+  Memory memory;
+  bool in_place_possible = false;  // the caller's memory: written last, after every read of the loop
+};
+
+/// How an operand moves through an iteration space: a stride per axis of the space, in elements.
+struct Access {
+  std::vector<std::int64_t> strides;
+  bool linear = false;    // element p of the space is element p of the memory
+  bool constant = false;  // one element for all
+};
+
+/// Where an instruction finds or leaves a value: a block of scratch, filled by a load, once with a number, or by another
+/// instruction. A slot whose memory can be used as it is points there instead.
+struct Slot {
+  enum class Kind : std::uint8_t {
+    computed,
+    constant,     // a number
+    memory,       // of the graph, or a temporary
+    accumulator,  // a reduction's result per kept index
+    row,          // a value per kept index, left by an earlier phase
+    cache         // a value per index of the group, left by an earlier phase
+  };
+  Kind kind = Kind::computed;
+  Register reg = Register::f32;
+  std::int64_t block = 0;     // byte offset of its block in the task's scratch
+  std::int64_t buffer = 0;    // accumulator, row, cache: byte offset of the buffer in its area
+  std::uint32_t memory = 0;   // memory: index in Loop::memories
+  LoadKernel load = nullptr;  // memory: null where the register's own bytes lie there
+  Access access;              // memory, accumulator, row
+  std::int64_t element = 0;   // bytes of one element as stored
+  bool literal = false;       // constant: `number`, else the graph's scalar `source`
+  double number = 0;
+  std::uint32_t source = 0;
+  DType number_dtype = DType::float32;
+  int direct_store = -1;      // computed: may be computed right in this store's memory
+  bool cached = false;        // computed: right in the group's cache, at `buffer`
+};
+
+struct Instruction {
+  enum class Kind : std::uint8_t { load, map, convert, round };
+  Kind kind = Kind::map;
+  MapKernel map = nullptr;
+  ConvertKernel convert = nullptr;
+  StoreKernel narrow = nullptr;  // round: to the dtype and back
+  LoadKernel widen = nullptr;
+  std::uint32_t out = 0;
+  std::array<std::uint32_t, 3> in{};
+  std::uint8_t arity = 0;
+  double coefficient = 0;
+};
+
+/// A value that leaves the block: to memory, or to a row buffer that later phases read.
+struct StoreTarget {
+  std::uint32_t slot = 0;
+  std::int64_t row = -1;     // byte offset of the row buffer, or
+  std::uint32_t memory = 0;  // index in Loop::memories
+  DType dtype = DType::float32;
+  Access access;
+  StoreKernel store = nullptr;  // to contiguous memory
+  bool native = false;          // the register's own bytes are what is stored
+};
+
+struct Accumulation {
+  std::uint32_t slot = 0;
+  std::uint32_t reduction = 0;  // index in Loop::reductions
+};
+
+/// Straight-line code for one block of one phase.
+struct Program {
+  std::vector<Slot> slots;
+  std::vector<Instruction> code;
+  std::vector<StoreTarget> stores;
+  std::vector<Accumulation> accumulations;
+  bool empty() const { return stores.empty() && accumulations.empty(); }
+};
+
+struct Reduction {
+  Combine combine = Combine::sum;
+  Register input = Register::f32, accumulator = Register::f64;
+  std::int64_t base = 0;  // byte offset of its accumulators in their area
+};
+
+struct Phase {
+  Program full;  // over the loop's whole space
+  Program row;   // over the kept axes, after it
+};
+
+/// How a loop is cut into groups that run in parallel.
+enum class Split : std::uint8_t {
+  rows,     // ranges of the leading kept axes, all phases of a group at once
+  columns,  // ranges of the outermost kept axis, where a contracted axis lies outside it
+  chunks    // ranges of the whole space; partial accumulators are merged, in order, after each phase
+};
+
+struct Loop {
+  std::vector<std::size_t> axes;          // graph axes, outermost first
+  std::vector<std::int64_t> extents;      // of those
+  std::vector<std::int64_t> row_strides;  // in the kept space; 0 where contracted
+  std::vector<Memory> memories;
+  std::vector<Reduction> reductions;
+  std::vector<Phase> phases;
+  std::int64_t size = 1;           // of the space
+  std::int64_t kept_size = 1;      // of the kept space
+  Split split = Split::rows;
+  std::size_t split_axis = 0;      // columns
+  std::int64_t leading = 1;        // what is cut: leading indices, columns or elements
+  std::int64_t group = 1;          // of those per group
+  std::int64_t groups = 1;
+  std::int64_t block_bytes = 0;    // areas of the scratch: blocks, then accumulators, row buffers, cache
+  std::int64_t accumulator_bytes = 0;
+  std::int64_t row_bytes = 0;
+  std::int64_t cache_bytes = 0;
+
+  std::int64_t task_bytes() const { return block_bytes + (split == Split::chunks ? 0 : accumulator_bytes + row_bytes + cache_bytes); }
+  std::int64_t shared_bytes() const { return split == Split::chunks ? row_bytes + groups * accumulator_bytes : 0; }
+  std::size_t tasks() const;              // that run at the same time
+  std::int64_t workspace() const;         // bytes
+  std::string describe() const;
+};
+
+/// The roots share `space`; stores over `kept` (only with reductions) are written per row.
+struct LoopRequest {
+  AxisMask space = 0, kept = 0;
+  std::vector<std::uint32_t> reductions;  // expressions reduced in this loop
+  std::vector<Root> roots;
+};
+
+/// `resident`: for each expression already in memory, where (null strides: not there).
+Loop build_loop(const CanonicalGraph& graph, const Expressions& expressions, const LoopRequest& request,
+                const std::vector<const Memory*>& resident);
+
+/// `workspace` holds the temporaries, `areas` the loop.workspace() bytes of this run; both aligned to 64.
+void run_loop(const Loop& loop, const Invocation& invocation, std::byte* workspace, std::byte* areas);
+
+}  // namespace stiletto::detail::cpu

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deciding on steps. Values are never given memory of their own unless a product reads or writes them, or a reduction's
+// result is wanted in a loop over other axes: everything else is computed where it is used.
+#include "backends/cpu/schedule.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+
+#include "backends/cpu/matmul_planner.hpp"
+#include "core/dtype_info.hpp"
+#include "graph/op_table.hpp"
+
+namespace stiletto::detail::cpu {
+namespace {
+
+using Kind = Expression::Kind;
+
+/// A step being put together.
+struct Draft {
+  bool is_loop = true;
+  LoopRequest loop;
+  MatmulStep matmul;
+};
+
+class Scheduler : public MatmulPlanner::Host {
+ public:
+  explicit Scheduler(const CanonicalGraph& graph)
+      : graph_(graph), expressions_(expand(graph)), resident_(expressions_.list.size()), step_of_(expressions_.list.size(), -1) {}
+
+  Schedule run() {
+    place_tensors();
+    find_uses();
+    MatmulPlanner products(graph_, expressions_, uses_, *this);
+    for (std::uint32_t i = 0; i < expressions_.list.size(); ++i) {
+      if (uses_[i].empty()) continue;
+      if (at(i).kind == Kind::reduce) place_reduction(i);
+      if (at(i).kind == Kind::matmul) products.plan(i);
+    }
+    for (std::uint32_t s = 0; s < graph_.stores.size(); ++s)
+      if (!written_[s]) place_store(s);
+    return build();
+  }
+
+  // ---- what the planner of products asks for ------------------------------------------------------------------------
+
+  const Memory* resident(std::uint32_t expression) const override { return resident_[expression]; }
+  Memory temporary(DType dtype, const std::vector<std::size_t>& axes) override {
+    Memory memory;
+    memory.home = Memory::Home::temporary;
+    memory.dtype = dtype;
+    memory.workspace = out_.temporaries;
+    memory.strides.resize(graph_.extents.size());
+    std::int64_t stride = 1;
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      memory.strides[axes[i]] = stride;
+      stride *= graph_.extents[axes[i]];
+    }
+    out_.temporaries += (static_cast<std::int64_t>(bytes_for(dtype, stride)) + 63) / 64 * 64;
+    return memory;
+  }
+  void write(std::uint32_t expression, AxisMask space, const Memory& memory) override {
+    place_root({expression, space, memory, false});
+  }
+  void add_matmul(std::uint32_t result, const Memory& memory, MatmulStep step) override {
+    Draft draft;
+    draft.is_loop = false;
+    draft.matmul = std::move(step);
+    drafts_.push_back(std::move(draft));
+    step_of_[result] = static_cast<int>(drafts_.size()) - 1;
+    memories_.push_back(memory);
+    resident_[result] = &memories_.back();
+  }
+  void mark_written(std::uint32_t store) override { written_[store] = true; }
+
+ private:
+  const Expression& at(std::uint32_t i) const { return expressions_.list[i]; }
+
+  void place_tensors() {
+    for (std::uint32_t i = 0; i < expressions_.list.size(); ++i) {
+      if (at(i).kind != Kind::tensor) continue;
+      const Tensor& tensor = graph_.tensors[at(i).source];
+      Memory memory;
+      memory.index = at(i).source;
+      memory.dtype = tensor.dtype;
+      memory.strides = tensor.strides;
+      memories_.push_back(std::move(memory));
+      resident_[i] = &memories_.back();
+    }
+  }
+
+  void find_uses() {
+    uses_.resize(expressions_.list.size());
+    written_.resize(graph_.stores.size());
+    for (std::uint32_t s = 0; s < graph_.stores.size(); ++s)
+      uses_[expressions_.of_value[graph_.stores[s].value]].push_back({true, s});
+    for (std::uint32_t i = static_cast<std::uint32_t>(expressions_.list.size()); i-- > 0;)
+      if (!uses_[i].empty())
+        for (std::size_t k = 0; k < at(i).arity; ++k) uses_[at(i).inputs[k]].push_back({false, i});
+  }
+
+  /// Reductions and products that have to run before the expression can be computed.
+  void barriers(std::uint32_t i, std::set<std::uint32_t>& found, std::set<std::uint32_t>& seen) const {
+    if (!seen.insert(i).second) return;
+    if (step_of_[i] >= 0) {
+      found.insert(i);
+      return;
+    }
+    for (std::size_t k = 0; k < at(i).arity; ++k) barriers(at(i).inputs[k], found, seen);
+  }
+  std::set<std::uint32_t> barriers(std::uint32_t i) const {
+    std::set<std::uint32_t> found, seen;
+    barriers(i, found, seen);
+    return found;
+  }
+
+  bool reduces(const Draft& draft, std::uint32_t reduction) const {
+    return draft.is_loop && std::find(draft.loop.reductions.begin(), draft.loop.reductions.end(), reduction) != draft.loop.reductions.end();
+  }
+
+  /// Whether everything the barriers stand for is there when this step runs, or comes to be within it.
+  bool ready(const std::set<std::uint32_t>& needed, std::size_t step) const {
+    return std::all_of(needed.begin(), needed.end(), [&](std::uint32_t b) {
+      return step_of_[b] < static_cast<int>(step) || reduces(drafts_[step], b);
+    });
+  }
+
+  /// A reduction of another step is read from memory.
+  void materialize(const std::set<std::uint32_t>& needed, std::size_t step) {
+    for (std::uint32_t b : needed) {
+      if (resident_[b] != nullptr || reduces(drafts_[step], b)) continue;
+      constexpr DType of_register[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
+      Draft& maker = drafts_[static_cast<std::size_t>(step_of_[b])];
+      std::vector<std::size_t> axes;
+      for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
+        if ((maker.loop.kept >> axis & 1U) != 0) axes.push_back(axis);
+      memories_.push_back(temporary(of_register[static_cast<std::size_t>(at(b).held)], axes));
+      maker.loop.roots.push_back({b, maker.loop.kept, memories_.back(), false});
+      resident_[b] = &memories_.back();
+    }
+  }
+
+  std::size_t new_loop(AxisMask space, AxisMask kept) {
+    Draft draft;
+    draft.loop.space = space;
+    draft.loop.kept = kept;
+    drafts_.push_back(std::move(draft));
+    return drafts_.size() - 1;
+  }
+
+  template <class Fits>
+  std::size_t find_loop(const std::set<std::uint32_t>& needed, const Fits& fits) const {
+    for (std::size_t step = drafts_.size(); step-- > 0;)
+      if (drafts_[step].is_loop && fits(drafts_[step].loop) && ready(needed, step)) return step;
+    return drafts_.size();
+  }
+
+  void place_reduction(std::uint32_t r) {
+    const AxisMask space = at(at(r).inputs[0]).axes | at(r).contracted;
+    const AxisMask kept = space & ~at(r).contracted;
+    const std::set<std::uint32_t> needed = barriers(at(r).inputs[0]);
+    std::size_t step = find_loop(needed, [&](const LoopRequest& loop) {
+      return loop.space == space && (loop.reductions.empty() || loop.kept == kept);
+    });
+    if (step == drafts_.size()) step = new_loop(space, kept);
+    materialize(needed, step);
+    drafts_[step].loop.kept = kept;
+    drafts_[step].loop.reductions.push_back(r);
+    step_of_[r] = static_cast<int>(step);
+  }
+
+  void place_root(Root root) {
+    const std::set<std::uint32_t> needed = barriers(root.expression);
+    std::size_t step = find_loop(needed, [&](const LoopRequest& loop) {
+      if (loop.space == root.space) return true;
+      const bool depends = std::any_of(needed.begin(), needed.end(), [&](std::uint32_t b) {
+        return std::find(loop.reductions.begin(), loop.reductions.end(), b) != loop.reductions.end();
+      });
+      return depends && loop.kept == root.space;
+    });
+    if (step == drafts_.size()) step = new_loop(root.space, root.space);
+    materialize(needed, step);
+    drafts_[step].loop.roots.push_back(std::move(root));
+  }
+
+  void place_store(std::uint32_t s) {
+    const Store& store = graph_.stores[s];
+    Memory memory;
+    memory.home = Memory::Home::store;
+    memory.index = s;
+    memory.dtype = store.tensor.dtype;
+    memory.strides = store.tensor.strides;
+    place_root({expressions_.of_value[store.value], store.tensor.axes, std::move(memory), store.tensor.home != Tensor::Home::output});
+  }
+
+  Schedule build() {
+    for (Draft& draft : drafts_) {
+      if (!draft.is_loop) {
+        out_.areas = std::max(out_.areas, static_cast<std::int64_t>(draft.matmul.matmul->workspace()));
+        out_.steps.push_back({std::move(draft.matmul)});
+        continue;
+      }
+      std::vector<const Memory*> visible = resident_;
+      for (std::uint32_t r : draft.loop.reductions) visible[r] = nullptr;
+      Loop loop = build_loop(graph_, expressions_, draft.loop, visible);
+      out_.areas = std::max(out_.areas, loop.workspace());
+      out_.steps.push_back({std::move(loop)});
+    }
+    return std::move(out_);
+  }
+
+  const CanonicalGraph& graph_;
+  Expressions expressions_;
+  std::deque<Memory> memories_;           // stable addresses
+  std::vector<const Memory*> resident_;   // per expression
+  std::vector<int> step_of_;              // of reductions and products: the step that computes them
+  std::vector<std::vector<Use>> uses_;
+  std::vector<bool> written_;             // stores that a product writes itself
+  std::vector<Draft> drafts_;
+  Schedule out_;
+};
+
+}  // namespace
+
+Schedule schedule(const CanonicalGraph& graph) { return Scheduler(graph).run(); }
+
+}  // namespace stiletto::detail::cpu

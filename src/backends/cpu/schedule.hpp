@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A canonical graph as steps: matrix products, with what can ride along behind them, and loops that fuse everything else.
+#pragma once
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "backends/cpu/loop.hpp"
+#include "backends/cpu/matmul.hpp"
+
+namespace stiletto::detail::cpu {
+
+inline constexpr std::size_t max_fused_operations = 16;
+
+struct MatmulStep {
+  /// What a post-operation reads: memory, or a number.
+  struct Operand {
+    bool number = false;
+    Memory memory;
+    bool literal = false;
+    float value = 0;           // literal
+    std::uint32_t scalar = 0;  // of the graph
+  };
+  std::unique_ptr<const Matmul> matmul;
+  Memory a, b, c;
+  std::vector<Operand> operands;  // one per post-operation
+  bool accumulates = false;       // c is read as well
+};
+
+struct Step {
+  std::variant<Loop, MatmulStep> work;
+};
+
+struct Schedule {
+  std::vector<Step> steps;
+  std::int64_t temporaries = 0;  // bytes, at the front of the workspace
+  std::int64_t areas = 0;        // bytes that the largest step needs behind them
+};
+
+Schedule schedule(const CanonicalGraph& graph);
+
+}  // namespace stiletto::detail::cpu
