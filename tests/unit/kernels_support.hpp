@@ -40,6 +40,9 @@ constexpr std::size_t index(Register r) { return static_cast<std::size_t>(r); }
 constexpr std::size_t index(DType dtype) { return static_cast<std::size_t>(dtype); }
 constexpr std::size_t index(Combine combine) { return static_cast<std::size_t>(combine); }
 
+/// Equal to the last bit, NaN and the sign of zero included.
+inline bool same_bytes(const void* a, const void* b, std::size_t n) { return std::memcmp(a, b, n) == 0; }
+
 /// A register: a block of one element type, with elements beyond it that nothing may touch.
 template <class T>
 struct Block {

@@ -164,8 +164,8 @@ TEST_P(PointwiseKernels, comparisons_and_choices_on_every_register) {
     const std::vector<T> clamped = map<T, T>(Op::clamp, {v[0], v[1], v[0]});
     for (std::size_t i = 0; i < v[0].size(); ++i) {
       const T expected = condition[i] != 0 ? v[0][i] : v[1][i];
-      ASSERT_EQ(std::memcmp(&chosen[i], &expected, sizeof(T)), 0) << +v[0][i] << " and " << +v[1][i];
-      ASSERT_EQ(std::memcmp(&copied[i], &v[0][i], sizeof(T)), 0);
+      ASSERT_TRUE(same_bytes(&chosen[i], &expected, sizeof(T))) << +v[0][i] << " and " << +v[1][i];
+      ASSERT_TRUE(same_bytes(&copied[i], &v[0][i], sizeof(T)));
       const Real bounded = minimum(maximum(v[0][i], v[1][i]), v[0][i]);
       ASSERT_TRUE(std::isnan(bounded) ? clamped[i] != clamped[i] : clamped[i] == bounded)
           << +v[0][i] << +v[1][i];
@@ -227,7 +227,7 @@ TEST_P(PointwiseKernels, the_result_may_replace_an_operand) {
       const void* in[] = {a.bytes, b.bytes};
       Block<float>& out = replace_second ? b : a;
       table.map[static_cast<std::size_t>(op)][index(Register::f32)](out.bytes, in, block_size, 0);
-      EXPECT_EQ(std::memcmp(out.bytes, expected.data(), block_size * sizeof(float)), 0);
+      EXPECT_TRUE(same_bytes(out.bytes, expected.data(), block_size * sizeof(float)));
     }
   }
 }

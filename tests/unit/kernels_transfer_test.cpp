@@ -139,7 +139,7 @@ TEST_P(TransferKernels, conversions_follow_the_rules_of_stores) {
       table.store[from][index(dtypes[to])](expected.data(), in.bytes, n);
       Block<To> out;
       table.convert[from][to](out.bytes, in.bytes, n);
-      ASSERT_EQ(std::memcmp(out.bytes, expected.data(), n * sizeof(To)), 0) << from << " to " << to;
+      ASSERT_TRUE(same_bytes(out.bytes, expected.data(), n * sizeof(To))) << from << " to " << to;
       ASSERT_TRUE(out.is_untouched_from(n));
     });
   });
@@ -223,14 +223,14 @@ TEST_P(TransferKernels, loads_to_every_register_that_holds_the_dtype) {
 TEST_P(TransferKernels, instruction_sets_agree_on_bits) {
   const Kernels& baseline = *kernels_for("baseline");
   for (std::uint32_t begin = 0; begin < 65536; begin += block_size) {
-    std::array<std::uint16_t, block_size> codes;
+    std::array<std::uint16_t, block_size> codes{};
     std::iota(codes.begin(), codes.end(), static_cast<std::uint16_t>(begin));
     for (const DType dtype : {DType::float16, DType::bfloat16}) {
       Block<float> ours, theirs;
       table.load[index(dtype)][index(Register::f32)](ours.bytes, codes.data(), block_size);
       baseline.load[index(dtype)][index(Register::f32)](theirs.bytes, codes.data(), block_size);
-      ASSERT_EQ(std::memcmp(ours.bytes, theirs.bytes, sizeof ours.bytes), 0) << begin;
-      std::array<std::uint16_t, block_size> stored, expected;
+      ASSERT_TRUE(same_bytes(ours.bytes, theirs.bytes, sizeof ours.bytes)) << begin;
+      std::array<std::uint16_t, block_size> stored{}, expected{};
       table.store[index(Register::f32)][index(dtype)](stored.data(), ours.bytes, block_size);
       baseline.store[index(Register::f32)][index(dtype)](expected.data(), ours.bytes, block_size);
       ASSERT_EQ(stored, expected) << begin;

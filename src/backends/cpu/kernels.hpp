@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of the CPU backend, on blocks of up to `block_size` elements held in registers of the evaluator: small
-// contiguous buffers, aligned to 64 bytes, of one of five element types. kernels.inl is compiled once per instruction
-// set; kernels() is the table for this processor.
+// The inner loops of the CPU backend, on blocks of up to `block_size` elements held in registers of the
+// evaluator: small contiguous buffers, aligned to 64 bytes, of one of five element types. kernels.inl is
+// compiled once per instruction set; kernels() is the table for this processor.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +12,14 @@
 namespace stiletto::detail::cpu {
 
 inline constexpr std::size_t block_size = 1024;  // elements; a multiple of `lane_group`
-inline constexpr std::size_t lane_group = 16;    // counts of map kernels are rounded up to this, registers are padded
+inline constexpr std::size_t lane_group = 16;  // map kernels' counts are rounded up to this, registers padded
 
 enum class Register : std::uint8_t { f32, f64, i32, i64, b8 };
 inline constexpr std::size_t register_count = 5;
 constexpr std::size_t bytes_of(Register r) {
   return r == Register::b8 ? 1 : (r == Register::f64 || r == Register::i64) ? 8 : 4;
 }
-/// The register that holds a dtype exactly: float16, bfloat16, float8 and float4 in f32, 8-bit integers in i32.
+/// The register that holds a dtype exactly: f32 for narrower floats, i32 for 8-bit integers.
 Register register_of(DType);
 
 /// out[i] = op(in[0][i], in[1][i], …) for i < n; n is a multiple of lane_group. `out` may be an input whose
@@ -27,13 +27,14 @@ Register register_of(DType);
 using MapKernel = void (*)(void* out, const void* const* in, std::size_t n, double coefficient);
 /// Contiguous memory of a dtype to a register, any n. float4_e2m1 starts at an even element.
 using LoadKernel = void (*)(void* out, const void* memory, std::size_t n);
-/// A register to contiguous memory of a dtype, any n, by the rules of docs/semantics.md: nearest even, float8 and float4
-/// saturate, float to integer truncates and saturates with NaN → 0, integer to integer wraps, to boolean: ≠ 0.
+/// A register to contiguous memory of a dtype, any n, by the rules of docs/semantics.md: nearest even, float8
+/// and float4 saturate, float to integer truncates and saturates with NaN → 0, integer to integer wraps, to
+/// boolean: ≠ 0.
 using StoreKernel = void (*)(void* memory, const void* in, std::size_t n);
-/// Elements of 1, 2, 4 or 8 bytes, `stride` elements apart in memory, to or from a contiguous buffer; any stride.
+/// Elements of 1, 2, 4 or 8 bytes, any stride of elements apart in memory, to or from a contiguous buffer.
 using GatherKernel = void (*)(void* out, const void* memory, std::int64_t stride, std::size_t n);
 using ScatterKernel = void (*)(void* memory, std::int64_t stride, const void* in, std::size_t n);
-/// Element conversion between registers, by the rules of StoreKernel (i64 → i32 wraps). n is a multiple of lane_group.
+/// Between registers, by the rules of StoreKernel (i64 → i32 wraps). n is a multiple of lane_group.
 using ConvertKernel = void (*)(void* out, const void* in, std::size_t n);
 /// accumulator[0] = combine(accumulator[0], v[0], …, v[n−1]), any n.
 using ReduceKernel = void (*)(void* accumulator, const void* v, std::size_t n);
@@ -45,13 +46,15 @@ using FillKernel = void (*)(void* out, const void* value, std::size_t n);
 /// The four reductions that others are made of. max and min give NaN once they have seen one.
 enum class Combine : std::uint8_t { sum, prod, max, min };
 inline constexpr std::size_t combine_count = 4;
-/// Where sums and products accumulate: f64 for both floats, i64 for integers; max and min in the register's own type.
+/// Sums and products accumulate in f64 for both floats and in i64 for integers, max and min in place.
 Register accumulator_of(Combine, Register);
 
 struct Kernels {
   const char* name;  // "x86-64-v4"
-  MapKernel map[op_count][register_count];  // by the operands' register; null where the operation has no such operand
-  LoadKernel load[13][register_count];      // by DType; null except for register_of(dtype) and f64 for the narrow floats
+  /// By the operands' register; null where the operation has no such operand.
+  MapKernel map[op_count][register_count];
+  /// By DType; null except for register_of(dtype), and f64 for the narrower floats.
+  LoadKernel load[13][register_count];
   StoreKernel store[register_count][13];
   ConvertKernel convert[register_count][register_count];
   GatherKernel gather[4];  // by log2 of the element's bytes
@@ -64,7 +67,7 @@ struct Kernels {
 };
 
 const Kernels& kernels();
-/// The table of an instruction set ("baseline", "avx2", "avx512"); null where this processor or this build lacks it.
+/// The table of "baseline", "avx2" or "avx512"; null where this processor or this build lacks it.
 const Kernels* kernels_for(const char* instruction_set);
 
 }  // namespace stiletto::detail::cpu

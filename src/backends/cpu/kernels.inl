@@ -25,8 +25,7 @@
 namespace stiletto::detail::cpu::STILETTO_KERNEL_SET {
 namespace {
 
-/// body(i) for i < n. The iterations are independent though an output may be an input: element i only needs
-/// element i.
+/// body(i) for i < n. The iterations are independent even if an output is an input: i needs only element i.
 template <class Body>
 [[gnu::always_inline]] inline void for_each(std::size_t n, Body body) {
   STILETTO_INDEPENDENT

@@ -13,11 +13,12 @@ inline To truncate(From x) {
   constexpr From above =
       static_cast<From>(To_limits::max());  // one more than the maximum, if it is not exact
   constexpr From high = is_exact ? above : above * (1 - From_limits::epsilon() / 2);
+  constexpr To maximum = To_limits::max();
   using Wide = std::conditional_t<(sizeof(To) < 4), std::int32_t, To>;
   const From number = x == x ? x : 0;
   const From raised = number < low ? low : number;
   const To inside = static_cast<To>(static_cast<Wide>(raised > high ? high : raised));
-  return raised > high ? To_limits::max() : inside;
+  return raised > high ? maximum : inside;
 }
 
 template <class To, class From>
@@ -165,8 +166,7 @@ void convert_loop(void* out, const void* in, std::size_t n) {
   for_each_lane(n, [=](std::size_t i) { result[i] = convert<To>(values[i]); });
 }
 
-/// body(i, i·stride) for i < n, by fours: one running offset would be a chain of additions as long as the
-/// loop.
+/// body(i, i·stride) for i < n, by fours: one running offset would be a chain of n additions.
 template <class Body>
 [[gnu::always_inline]] inline void for_each_strided(std::size_t n, std::int64_t stride, Body body) {
   std::size_t i = 0;

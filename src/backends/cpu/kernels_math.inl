@@ -14,8 +14,7 @@
 
 namespace math {
 
-// Declared afresh under other names, because <math.h> declares its own as vectorisable under -ffast-math
-// only.
+// Declared afresh under other names: <math.h> declares its own as vectorisable under -ffast-math only.
 #define STILETTO_VECTOR [[gnu::simd("notinbranch"), gnu::const]]
 #define STILETTO_VECTOR_FUNCTION(name)                                                  \
   extern "C" STILETTO_VECTOR float vector_##name##f(float) noexcept __asm__(#name "f"); \

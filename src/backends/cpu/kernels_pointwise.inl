@@ -312,7 +312,7 @@ struct Softplus {
     return Relu::apply(x) + math::log1p(math::exp(-math::fabs(x)));
   }
 };
-/// Beyond ±40 the tail is below the smallest double of any use: the bound keeps ∞·0 out.
+/// Beyond ±40 the tail is 0 in either type; the bound keeps ∞·0 out.
 struct Gelu {
   template <class T>
   static T apply(T x) {
