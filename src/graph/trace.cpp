@@ -47,8 +47,8 @@ void Trace::end() {
   recording_ = false;
 }
 
-std::uint32_t Trace::push(Node node) {
-  nodes_.push_back(std::move(node));
+std::uint32_t Trace::push(const Node& node) {
+  nodes_.push_back(node);
   return static_cast<std::uint32_t>(nodes_.size() - 1);
 }
 
@@ -84,7 +84,7 @@ std::uint32_t Trace::add_scalar(const ArrayBody& body) {
   node.weak = body.weak;
   node.scalar = true;
   node.attributes = LeafAttributes{index};
-  return push(std::move(node));
+  return push(node);
 }
 
 Array Trace::add_argument(const Array& example, int position, int member) {
@@ -113,7 +113,7 @@ Array Trace::add_argument(const Array& example, int position, int member) {
   node.strides = spec.strides;
   node.attributes = LeafAttributes{static_cast<std::uint32_t>(arguments_.size())};
   arguments_.push_back(spec);
-  return handle(push(std::move(node)));
+  return handle(push(node));
 }
 
 std::uint32_t Trace::add_capture(const ArrayBody& body, const Array& array) {
@@ -130,7 +130,7 @@ std::uint32_t Trace::add_capture(const ArrayBody& body, const Array& array) {
   node.strides = canonical_strides(body.shape, body.strides);
   node.attributes = LeafAttributes{static_cast<std::uint32_t>(captures_.size())};
   captures_.push_back(array);
-  capture_nodes_.push_back(push(std::move(node)));
+  capture_nodes_.push_back(push(node));
   return capture_nodes_.back();
 }
 
@@ -191,9 +191,9 @@ void Trace::check_not_stored(std::uint32_t node, const char* operation) const {
   }
 }
 
-Array Trace::record(Node node) {
+Array Trace::record(const Node& node) {
   for (std::uint32_t input : node.operands()) check_not_stored(input, name_of(node.op));
-  return handle(push(std::move(node)));
+  return handle(push(node));
 }
 
 Array Trace::record_view(std::uint32_t of, Shape shape, Strides strides, std::int64_t offset) {
@@ -205,7 +205,7 @@ Array Trace::record_view(std::uint32_t of, Shape shape, Strides strides, std::in
   node.arity = 1;
   node.inputs[0] = root_of(of);
   node.attributes = ViewAttributes{offset_of(of) + offset};
-  return handle(push(std::move(node)));
+  return handle(push(node));
 }
 
 void Trace::record_store(std::uint32_t destination, std::uint32_t value) { stores_.push_back({destination, value}); }

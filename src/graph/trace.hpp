@@ -72,7 +72,7 @@ class Trace {
   Array add_argument(const Array& example, int position, int member);
   /// The node of an operand: traced here, a number, or a concrete array that becomes a capture.
   std::uint32_t import(const Array& array, const char* operation);
-  Array record(Node node);
+  Array record(const Node& node);
   /// A view of a leaf or view; composes. `offset` is relative to the viewed node's first element.
   Array record_view(std::uint32_t of, Shape shape, Strides strides, std::int64_t offset);
   void record_store(std::uint32_t destination, std::uint32_t value);
@@ -102,7 +102,7 @@ class Trace {
 
  private:
   std::uint32_t add_capture(const ArrayBody& body, const Array& array);
-  std::uint32_t push(Node node);
+  std::uint32_t push(const Node& node);
   Array handle(std::uint32_t node) const;
   std::uint32_t add_scalar(const ArrayBody& body);
   Device device_of(std::uint32_t node) const;

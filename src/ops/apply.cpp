@@ -52,7 +52,7 @@ void check_not_final(const Trace& trace, std::uint32_t operand, const char* name
                         "transpose or reshape the inputs instead, or compute it in a function of its own"));
 }
 
-Array record(Node node, std::span<const Array* const> arrays) {
+Array record(Node& node, std::span<const Array* const> arrays) {
   Trace& trace = *Trace::current();
   const char* name = name_of(node.op);
   node.scalar = row_of(node.op).family == Family::pointwise;
@@ -62,7 +62,7 @@ Array record(Node node, std::span<const Array* const> arrays) {
     node.inputs[node.arity++] = operand;
     node.scalar = node.scalar && trace.nodes()[operand].scalar;
   }
-  return trace.record(std::move(node));
+  return trace.record(node);
 }
 
 /// Numbers meet integer arrays only if they fit: 300 with an int8 array is a mistake, not 44.
@@ -86,7 +86,7 @@ Array apply(Op op, std::initializer_list<const Array*> arrays, Attributes attrib
   infer_types(node, operands.view());
   infer_shape(node, operands.view());
   check_numbers_fit(node, operands.view());
-  if (Trace::current() != nullptr) return record(std::move(node), list);
+  if (Trace::current() != nullptr) return record(node, list);
   if (operands.all_numbers && row_of(op).family == Family::pointwise) {
     std::array<ScalarValue, max_operands> values;
     for (std::size_t i = 0; i < operands.count; ++i) values[i] = operands.list[i].body->value;
@@ -107,7 +107,7 @@ Array apply_cast(Op op, const Array& x, DType dtype) {
     throw DTypeError(text(operation_text("cast"), ": float8_e8m0 holds block scales, which quantize makes; cast ",
                           node.operand, " to another dtype"));
   infer_shape(node, operands.view());
-  if (Trace::current() != nullptr) return record(std::move(node), list);
+  if (Trace::current() != nullptr) return record(node, list);
   if (operands.all_numbers && !is_storage_only(dtype))
     return make_number(evaluate_scalar(node, {&operands.list[0].body->value, 1}), dtype, false);
   return eager_table().cast(op, x, dtype);
@@ -121,7 +121,7 @@ Array apply_fill(const Array& value, Shape shape, DType dtype) {
   node.dtype = node.operand = dtype;
   node.shape = shape;
   node.strides = row_major(shape);
-  return record(std::move(node), list);
+  return record(node, list);
 }
 
 }  // namespace stiletto::detail

@@ -71,7 +71,7 @@ class Viewed {
     node.final_only = trace_->nodes()[node_].final_only;
     node.shape = shape;
     node.strides = detail::strides_across_ones(geometry_.shape, geometry_.strides, shape);
-    return trace_->record(std::move(node));
+    return trace_->record(node);
   }
   Array computed_reshape(const Shape& shape) const {
     if (!detail::is_row_major(geometry_.shape, geometry_.strides))
@@ -81,7 +81,7 @@ class Viewed {
     node.final_only = true;
     node.shape = shape;
     node.strides = detail::row_major(shape);
-    return trace_->record(std::move(node));
+    return trace_->record(node);
   }
   Array computed_permute(const Dims& axes) const {
     // Below a reshape the axes are other axes: writing them permuted would be a second pass.
@@ -91,7 +91,7 @@ class Viewed {
     node.attributes = detail::PermuteAttributes{axes};
     node.shape = detail::permute_geometry(geometry_, axes).shape;
     node.strides = detail::row_major(node.shape);
-    return trace_->record(std::move(node));
+    return trace_->record(node);
   }
   [[noreturn]] void refuse(const std::string& why) const {
     throw TraceError(text(name(), ": %", node_, " is a computed value (", name_of(trace_->nodes()[node_].op), "), and ", why,
