@@ -165,6 +165,8 @@ class STILETTO_API Tracing {
   /// The traced counterpart of an argument's array. `member` counts the arrays inside a composite argument, −1: itself.
   Array argument(const Array& example, int position, int member);
   void result(const Array& value);
+  /// The hash under which jit looks this trace up.
+  std::uint64_t key() const;
   /// Ends the trace and builds its plan.
   std::shared_ptr<const Executable> compile();
   /// Ends the trace, looks its plan up and builds it when it is new.

@@ -22,6 +22,8 @@ Array Tracing::argument(const Array& example, int position, int member) {
 }
 void Tracing::result(const Array& value) { state_->trace.add_result(value); }
 
+std::uint64_t Tracing::key() const { return hash_of(state_->trace, state_->options); }
+
 std::shared_ptr<const Executable> Tracing::compile() {
   state_->trace.end();
   return Executable::build(state_->trace, state_->options);
