@@ -94,9 +94,8 @@ TEST(PublicCases, case_55) {
   auto f = [](const Array& x, const Array& y) {
     return stiletto::matmul(stiletto::transpose(x, {0, 2, 1}), y);
   };
-  const Tensor expected = tabulate(float32, {10, 4, 5}, [&](const Extents& i) {
-    return a.at({i[0], 0, i[1]}) * c.at({i[0], 0, i[2]});
-  });
+  const Tensor expected = tabulate(
+      float32, {10, 4, 5}, [&](const Extents& i) { return a.at({i[0], 0, i[1]}) * c.at({i[0], 0, i[2]}); });
   EXPECT_TRUE(agrees(stiletto::jit(f, to_array(a), to_array(c)), expected, {.exact = true}));
   EXPECT_TRUE(agrees(f(to_array(a), to_array(c)), expected, {.exact = true}));
 }

@@ -121,9 +121,8 @@ TEST(PublicCases, case_115) {
   check({3, 17, 1, 1});
   check({1, 152, 1, 1});
   std::vector<Extents> all;
-  for_each_index({8, 8, 8, 8}, [&](const Extents& i) {
-    all.push_back({i[0] + 1, i[1] + 1, i[2] + 1, i[3] + 1});
-  });
+  for_each_index({8, 8, 8, 8},
+                 [&](const Extents& i) { all.push_back({i[0] + 1, i[1] + 1, i[2] + 1, i[3] + 1}); });
   Random random(115);
   for (std::size_t i = all.size(); i > 1; --i)
     std::swap(all[i - 1], all[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i)))]);

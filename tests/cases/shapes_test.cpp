@@ -72,11 +72,7 @@ TEST(PublicCases, case_7) {
 TEST(PublicCases, case_8) {
   const Array x = stiletto::zeros({1, 0, 32, 64});
   EXPECT_THROW(stiletto::reshape(x, {1, 0, -1}), stiletto::ShapeError);
-  EXPECT_THROW(stiletto::jit(
-                   [](const Array& a) {
-                     return stiletto::reshape(a, {1, 0, -1});
-                   },
-                   x),
+  EXPECT_THROW(stiletto::jit([](const Array& a) { return stiletto::reshape(a, {1, 0, -1}); }, x),
                stiletto::ShapeError);
   EXPECT_THROW(stiletto::zeros({2, -1}), stiletto::ShapeError);
   EXPECT_THROW(stiletto::spec({2, -1}, float32), stiletto::ShapeError);

@@ -44,11 +44,7 @@ testing::AssertionResult same_values(const Array& x, DType dtype, const std::vec
 // The pooling half of the report waits for pooling: a mean over the same elements stands in for it.
 TEST(PublicCases, case_81) {
   const Array ones = stiletto::ones({1, 1, 64, 64}, DType::float16, device());
-  EXPECT_TRUE(same_values(stiletto::jit(
-                              [](const Array& x) {
-                                return stiletto::mean(x, {2, 3});
-                              },
-                              ones),
+  EXPECT_TRUE(same_values(stiletto::jit([](const Array& x) { return stiletto::mean(x, {2, 3}); }, ones),
                           float32, {1}));
   const Array zeros = stiletto::zeros({4096}, DType::float16, device());
   const Array y = stiletto::jit([](const Array& x) { return stiletto::softmax(x); }, zeros);

@@ -210,8 +210,7 @@ TEST(AliasRefused, raw_memory_that_overlaps_is_seen_too) {
   refused(d, store_double, d, x);
   // The same bytes under another type.
   const Array integers = stiletto::wrap(memory, {8}, DType::int32, cpu);
-  refused(
-      d, [](const Array& a, const Array& b) { stiletto::assign(a, b); }, x, integers);
+  refused(d, [](const Array& a, const Array& b) { stiletto::assign(a, b); }, x, integers);
 }
 
 TEST(AliasRefused, at_once_too) {

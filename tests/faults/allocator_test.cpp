@@ -33,10 +33,7 @@ std::vector<Bad> bad_allocators() {
   return {
       {"empty handle", [](Device, const Dims&, DType) { return Array(); }},
       {"number", [](Device, const Dims&, DType) { return Array(1.0F); }},
-      {"other shape",
-       [](Device, const Dims&, DType dtype) {
-         return stiletto::zeros({1, 1}, dtype);
-       }},
+      {"other shape", [](Device, const Dims&, DType dtype) { return stiletto::zeros({1, 1}, dtype); }},
       {"other dtype", [](Device, const Dims& shape, DType) { return stiletto::zeros(shape, DType::int32); }},
       {"wider dtype",
        [](Device, const Dims& shape, DType) { return stiletto::zeros(shape, DType::float64); }},
@@ -103,8 +100,7 @@ TEST(Allocators, are_asked_for_what_the_outputs_need) {
   EXPECT_EQ(asked[1], std::pair(Dims({3}), float32));
   asked.clear();
   // The output's strides are laid over the allocator's contiguous memory.
-  const Array turned = stiletto::jit(
-      options, [](const Array& a) { return a * 2; }, stiletto::transpose(x));
+  const Array turned = stiletto::jit(options, [](const Array& a) { return a * 2; }, stiletto::transpose(x));
   EXPECT_EQ(turned.strides(), Dims({1, 4}));
   ASSERT_EQ(asked.size(), 1U);
   asked.clear();
@@ -141,9 +137,8 @@ TEST(Allocators, may_use_the_library_themselves) {
     return stiletto::jit([](const Array& a) { return a + 0; }, stiletto::zeros(shape, dtype));
   }};
   const Array x = stiletto::ones({6});
-  EXPECT_TRUE(equals(stiletto::jit(
-                         options, [](const Array& a) { return a * 3; }, x),
-                     float32, {6}, {3, 3, 3, 3, 3, 3}));
+  EXPECT_TRUE(equals(
+      stiletto::jit(options, [](const Array& a) { return a * 3; }, x), float32, {6}, {3, 3, 3, 3, 3, 3}));
 }
 
 }  // namespace

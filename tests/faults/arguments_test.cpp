@@ -33,32 +33,20 @@ class CompiledCall : public testing::Test {
 };
 
 TEST_F(CompiledCall, another_shape) {
-  EXPECT_TRUE(throws<ShapeError>(
-      [&] {
-        compiled(y, stiletto::ones({3, 5}), row);
-      },
-      {"argument 1", "(3, 4)", "(3, 5)"}));
-  EXPECT_TRUE(throws<ShapeError>(
-      [&] {
-        compiled(y, x, stiletto::ones({1, 4}));
-      },
-      {"argument 2", "(4)", "(1, 4)"}));
-  EXPECT_TRUE(throws<ShapeError>(
-      [&] {
-        compiled(stiletto::ones({4, 3}), x, row);
-      },
-      {"argument 0", "(4, 3)"}));
+  EXPECT_TRUE(throws<ShapeError>([&] { compiled(y, stiletto::ones({3, 5}), row); },
+                                 {"argument 1", "(3, 4)", "(3, 5)"}));
+  EXPECT_TRUE(
+      throws<ShapeError>([&] { compiled(y, x, stiletto::ones({1, 4})); }, {"argument 2", "(4)", "(1, 4)"}));
+  EXPECT_TRUE(
+      throws<ShapeError>([&] { compiled(stiletto::ones({4, 3}), x, row); }, {"argument 0", "(4, 3)"}));
   EXPECT_TRUE(throws<ShapeError>([&] { compiled(y, x, stiletto::ones({0})); }, {"argument 2"}));
   EXPECT_TRUE(throws<ShapeError>([&] { compiled(y, stiletto::ones({}), row); }, {"argument 1"}));
 }
 
 TEST_F(CompiledCall, another_dtype) {
   for (DType dtype : {DType::float16, DType::float64, DType::int32, DType::boolean})
-    EXPECT_TRUE(throws<DTypeError>(
-        [&] {
-          compiled(y, stiletto::ones({3, 4}, dtype), row);
-        },
-        {"argument 1", "float32", stiletto::to_string(dtype)}));
+    EXPECT_TRUE(throws<DTypeError>([&] { compiled(y, stiletto::ones({3, 4}, dtype), row); },
+                                   {"argument 1", "float32", stiletto::to_string(dtype)}));
 }
 
 TEST_F(CompiledCall, other_strides) {
@@ -87,10 +75,7 @@ TEST_F(CompiledCall, lower_alignment) {
 TEST_F(CompiledCall, empty_handles_specs_and_symbols) {
   EXPECT_TRUE(throws<ArgumentError>([&] { compiled(y, Array(), row); }, {"argument 1"}));
   EXPECT_TRUE(throws<stiletto::TraceError>(
-      [&] {
-        compiled(y, stiletto::spec({3, 4}, float32, {}, Device::cpu()), row);
-      },
-      {"argument 1"}));
+      [&] { compiled(y, stiletto::spec({3, 4}, float32, {}, Device::cpu()), row); }, {"argument 1"}));
   EXPECT_TRUE(throws<stiletto::TraceError>([&] {
     stiletto::jit(
         [&](const Array& a) {
@@ -130,11 +115,8 @@ TEST_F(CompiledCall, a_member_of_a_composite_argument_is_named) {
   const auto c = stiletto::compile([](const Array& a, const Pair& p) { return a + p.first * p.second; }, x,
                                    Pair{x, row});
   EXPECT_TRUE(throws<ShapeError>([&] { c(x, Pair{x, stiletto::ones({5})}); }, {"argument 1", "1.1"}));
-  EXPECT_TRUE(throws<DTypeError>(
-      [&] {
-        c(x, Pair{stiletto::ones({3, 4}, DType::int8), row});
-      },
-      {"argument 1", "1.0"}));
+  EXPECT_TRUE(throws<DTypeError>([&] { c(x, Pair{stiletto::ones({3, 4}, DType::int8), row}); },
+                                 {"argument 1", "1.0"}));
 }
 
 TEST_F(CompiledCall, compiled_for_a_spec) {

@@ -17,24 +17,16 @@ using namespace support;
 static_assert(!std::is_constructible_v<bool, Array>);
 static_assert(!std::is_convertible_v<Array, bool>);
 template <class T>
-concept Negatable = requires(const T& x) {
-  !x;
-};
+concept Negatable = requires(const T& x) { !x; };
 template <class T>
-concept ChoosesBetween = requires(const T& x) {
-  x ? 1 : 2;
-};
+concept ChoosesBetween = requires(const T& x) { x ? 1 : 2; };
 template <class T>
-concept Conjoins = requires(const T& x) {
-  x&& x;
-};
+concept Conjoins = requires(const T& x) { x&& x; };
 static_assert(!Negatable<Array> && !ChoosesBetween<Array> && !Conjoins<Array>);
 
 // There is no +=, and no conversion to a number.
 template <class T>
-concept Accumulates = requires(T& x) {
-  x += x;
-};
+concept Accumulates = requires(T& x) { x += x; };
 static_assert(!Accumulates<Array>);
 static_assert(!std::is_convertible_v<Array, float> && !std::is_constructible_v<float, Array>);
 

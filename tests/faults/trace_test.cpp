@@ -99,11 +99,7 @@ TEST(Tracing, a_function_without_effect) {
 TEST(Tracing, results_that_hold_nothing) {
   const Array x = stiletto::ones({2});
   EXPECT_THROW(stiletto::jit([](const Array&) { return Array(); }, x), stiletto::Error);
-  EXPECT_THROW(stiletto::jit(
-                   [](const Array& a) {
-                     return std::vector<Array>{a + 1, Array()};
-                   },
-                   x),
+  EXPECT_THROW(stiletto::jit([](const Array& a) { return std::vector<Array>{a + 1, Array()}; }, x),
                stiletto::Error);
   EXPECT_THROW(stiletto::jit([](const Array& a) { return a + Array(); }, x), ArgumentError);
 }

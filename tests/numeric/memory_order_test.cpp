@@ -75,10 +75,7 @@ TEST(MemoryOrder, of_reductions_and_products_is_row_major) {
     EXPECT_TRUE(strides_of([](const Array& a) { return stiletto::max(a, 1, true); }, x).size() == 3);
     EXPECT_TRUE(stiletto::jit([](const Array& a) { return stiletto::max(a, 1, true); }, x).is_contiguous());
     EXPECT_TRUE(stiletto::jit(
-                    [](const Array& a) {
-                      return stiletto::matmul(a, stiletto::transpose(a, {0, 2, 1}));
-                    },
-                    x)
+                    [](const Array& a) { return stiletto::matmul(a, stiletto::transpose(a, {0, 2, 1})); }, x)
                     .is_contiguous());
   }
 }

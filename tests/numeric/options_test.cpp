@@ -152,9 +152,8 @@ TEST(ComputeDtype, float64_sums) {
   values[2999] = -1e8L;
   const Array x = of(float32, values);
   const CompileOptions wide{.compute_dtype = DType::float64};
-  EXPECT_TRUE(equals(stiletto::jit(
-                         wide, [](const Array& a) { return stiletto::sum(a); }, x),
-                     float32, {}, {2998}));
+  EXPECT_TRUE(
+      equals(stiletto::jit(wide, [](const Array& a) { return stiletto::sum(a); }, x), float32, {}, {2998}));
   EXPECT_TRUE(equals(stiletto::jit(
                          wide, [](const Array& a) { return stiletto::sum(a * 1, 0, true) - 2998; }, x),
                      float32, {1}, {0}));

@@ -117,7 +117,7 @@ TEST(SpecialReductions, nan_and_infinity) {
 // NaN in each position of rows of several lengths, so that no lane drops it.
 TEST(SpecialReductions, nan_in_every_position) {
   for (std::int64_t length : {1, 5, 8, 17, 33, 300})
-    for (std::int64_t at = 0; at<length; at += length> 50 ? 23 : 1) {
+    for (std::int64_t at = 0; at < length; at += length > 50 ? 23 : 1) {
       const Tensor x = tabulate(DType::float32, {2, length}, [&](const Extents& i) {
         return i[1] == at && i[0] == 1 ? not_a_number : static_cast<Real>(i[1]);
       });

@@ -24,63 +24,31 @@ const std::vector<View>& views() {
   static const std::vector<View> list = {
       {"transpose", [](const Array& x) { return stiletto::transpose(x); },
        [](const Tensor& x) { return transposed(x); }},
-      {"transpose_axes",
-       [](const Array& x) {
-         return stiletto::transpose(x, {2, 0, -1, 1});
-       },
-       [](const Tensor& x) {
-         return transposed(x, {2, 0, 3, 1});
-       }},
+      {"transpose_axes", [](const Array& x) { return stiletto::transpose(x, {2, 0, -1, 1}); },
+       [](const Tensor& x) { return transposed(x, {2, 0, 3, 1}); }},
       {"slice_step",
-       [](const Array& x) {
-         return stiletto::slice(x, {Slice{1, 4, 2}, Slice{}, Slice{0, 6, 3}});
-       },
-       [](const Tensor& x) {
-         return sliced(x, {1, 0, 0, 0}, {2, 1, 3, 1}, {2, 1, 2, 3});
-       }},
+       [](const Array& x) { return stiletto::slice(x, {Slice{1, 4, 2}, Slice{}, Slice{0, 6, 3}}); },
+       [](const Tensor& x) { return sliced(x, {1, 0, 0, 0}, {2, 1, 3, 1}, {2, 1, 2, 3}); }},
       {"slice_from_the_end",
        [](const Array& x) {
          return stiletto::slice(x, {Slice{-3, -1, 1}, Slice{}, Slice{2}, Slice{{}, -1}});
        },
-       [](const Tensor& x) {
-         return sliced(x, {1, 0, 2, 0}, {1, 1, 1, 1}, {2, 1, 4, 2});
-       }},
+       [](const Tensor& x) { return sliced(x, {1, 0, 2, 0}, {1, 1, 1, 1}, {2, 1, 4, 2}); }},
       {"slice_backwards",
        [](const Array& x) {
          return stiletto::slice(x, {Slice{{}, {}, -1}, Slice{{}, {}, -1}, Slice{4, 0, -2}});
        },
-       [](const Tensor& x) {
-         return sliced(x, {3, 0, 4, 0}, {-1, 1, -2, 1}, {4, 1, 2, 3});
-       }},
-      {"slice_nothing",
-       [](const Array& x) {
-         return stiletto::slice(x, {Slice{2, 2}});
-       },
-       [](const Tensor& x) {
-         return sliced(x, {2, 0, 0, 0}, {1, 1, 1, 1}, {0, 1, 6, 3});
-       }},
+       [](const Tensor& x) { return sliced(x, {3, 0, 4, 0}, {-1, 1, -2, 1}, {4, 1, 2, 3}); }},
+      {"slice_nothing", [](const Array& x) { return stiletto::slice(x, {Slice{2, 2}}); },
+       [](const Tensor& x) { return sliced(x, {2, 0, 0, 0}, {1, 1, 1, 1}, {0, 1, 6, 3}); }},
       {"squeeze", [](const Array& x) { return stiletto::squeeze(x); },
-       [](const Tensor& x) {
-         return reshaped(x, {4, 6, 3});
-       }},
+       [](const Tensor& x) { return reshaped(x, {4, 6, 3}); }},
       {"squeeze_axis", [](const Array& x) { return stiletto::squeeze(x, -3); },
-       [](const Tensor& x) {
-         return reshaped(x, {4, 6, 3});
-       }},
-      {"expand_dims",
-       [](const Array& x) {
-         return stiletto::expand_dims(x, {0, -1});
-       },
-       [](const Tensor& x) {
-         return reshaped(x, {1, 4, 1, 6, 3, 1});
-       }},
-      {"broadcast_to",
-       [](const Array& x) {
-         return stiletto::broadcast_to(x, {2, 4, 5, 6, 3});
-       },
-       [](const Tensor& x) {
-         return broadcasted(x, {2, 4, 5, 6, 3});
-       }},
+       [](const Tensor& x) { return reshaped(x, {4, 6, 3}); }},
+      {"expand_dims", [](const Array& x) { return stiletto::expand_dims(x, {0, -1}); },
+       [](const Tensor& x) { return reshaped(x, {1, 4, 1, 6, 3, 1}); }},
+      {"broadcast_to", [](const Array& x) { return stiletto::broadcast_to(x, {2, 4, 5, 6, 3}); },
+       [](const Tensor& x) { return broadcasted(x, {2, 4, 5, 6, 3}); }},
       {"composed",
        [](const Array& x) {
          return stiletto::slice(stiletto::transpose(stiletto::squeeze(x), {2, 0, 1}),
