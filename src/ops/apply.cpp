@@ -107,6 +107,7 @@ Array apply_cast(Op op, const Array& x, DType dtype) {
     throw DTypeError(text(operation_text("cast"), ": float8_e8m0 holds block scales, which quantize makes; cast ",
                           node.operand, " to another dtype"));
   infer_shape(node, operands.view());
+  if (op == Op::copy) node.strides = row_major(node.shape);  // what a copy is for
   if (Trace::current() != nullptr) return record(node, list);
   if (operands.all_numbers && !is_storage_only(dtype))
     return make_number(evaluate_scalar(node, {&operands.list[0].body->value, 1}), dtype, false);

@@ -68,6 +68,7 @@ class Expander {
     return add(e);
   }
   std::uint32_t reduce(Combine combine, DType dtype, std::uint32_t x, AxisMask contracted) {
+    if (contracted == 0) return cast(x, dtype);  // every axis has extent 1
     Expression e;
     e.kind = Kind::reduce;
     e.combine = combine;
@@ -192,13 +193,16 @@ class Expander {
     const std::uint32_t finite = map(Op::less, DType::boolean, d, {real_map(Op::abs, d, {top}), infinity(d)});
     const std::uint32_t shift = real_map(Op::where, d, {finite, top, literal(0, d)});
     const std::uint32_t terms = real_map(Op::exp, d, {real_map(Op::subtract, d, {input, shift})});
-    const std::uint32_t total = cast(reduce(Combine::sum, DType::float64, terms, value.contracted), d);
-    return real_map(Op::add, d, {real_map(Op::log, d, {total}), shift});
+    // Once per row, so in float64: the two may cancel.
+    const DType wide = DType::float64;
+    const std::uint32_t total = reduce(Combine::sum, wide, terms, value.contracted);
+    return cast(real_map(Op::add, wide, {real_map(Op::log, wide, {cast(total, wide)}), cast(shift, wide)}), d);
   }
   std::uint32_t infinity(DType d) { return literal(std::numeric_limits<double>::infinity(), d); }
 
-  std::uint32_t softmax(const Value& value, std::uint32_t x) {
+  std::uint32_t softmax(const Value& value, std::uint32_t input) {
     const DType d = value.dtype == DType::float64 ? DType::float64 : DType::float32;
+    const std::uint32_t x = is_floating(at(input).dtype) ? input : cast(input, d);
     const std::uint32_t top = reduce(Combine::max, d, x, value.contracted);
     const std::uint32_t terms = real_map(Op::exp, d, {real_map(Op::subtract, d, {x, top})});
     const std::uint32_t total = cast(reduce(Combine::sum, DType::float64, terms, value.contracted), d);

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "core/dtype_info.hpp"
+#include "core/text.hpp"
 #include "graph/op_table.hpp"
+#include "stiletto/error.hpp"
 
 namespace stiletto::detail::cpu {
 namespace {
@@ -249,7 +251,8 @@ void MatmulPlanner::plan(std::uint32_t product) {
   Memory c = landing(product, dtype, axes);
   if (!try_step(problem, axes, fused, 0, c, nullptr, step)) {
     c = host_.temporary(dtype, joined({axes.batch, axes.m, axes.n}));
-    try_step(problem, axes, fused, 0, c, nullptr, step);
+    if (!try_step(problem, axes, fused, 0, c, nullptr, step))
+      throw InternalError(text("no engine takes a bare product; please report this with\n", graph_.to_string()));
   }
   host_.add_matmul(product, c, std::move(step));
 }
