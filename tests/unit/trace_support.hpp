@@ -23,9 +23,9 @@ struct Recording {
   int arguments = 0;
 
   Array argument(const Shape& shape, DType dtype = DType::float32, const Strides& strides = {}) {
-    return argument(stiletto::spec(shape, dtype, strides, stiletto::Device::cpu()));
+    return like(stiletto::spec(shape, dtype, strides, stiletto::Device::cpu()));
   }
-  Array argument(const Array& example) { return trace.add_argument(example, arguments++, -1); }
+  Array like(const Array& example) { return trace.add_argument(example, arguments++, -1); }
 };
 
 /// A CPU array without memory.
@@ -43,7 +43,7 @@ inline void add_results(detail::Trace& trace, const std::vector<Array>& results)
 template <class F, class... Examples>
 detail::Lowered lower(const stiletto::CompileOptions& options, F f, const Examples&... examples) {
   Recording recording;
-  const std::vector<Array> arguments{recording.argument(Array(examples))...};
+  const std::vector<Array> arguments{recording.like(Array(examples))...};
   auto call = [&]<std::size_t... I>(std::index_sequence<I...>) { return f(arguments[I]...); };
   if constexpr (std::is_void_v<decltype(call(std::index_sequence_for<Examples...>{}))>)
     call(std::index_sequence_for<Examples...>{});

@@ -232,7 +232,7 @@ TEST(ViewGeometry, as_strided_names_the_first_and_last_element) {
 TEST(ViewGeometry, as_strided_in_a_trace_is_bound_by_what_is_sure_to_be_there) {
   const Array whole = iota({12}), part = stiletto::slice(whole, {Slice{4, 8}});
   unit::Recording r;
-  const Array argument = r.argument(part);
+  const Array argument = r.like(part);
   EXPECT_NO_THROW(stiletto::as_strided(argument, {2, 2}, {1, 2}));
   EXPECT_THROW(stiletto::as_strided(argument, {12}, {1}, -4), ShapeError)
       << "another call's storage may be smaller";
