@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Array: a cheap, copyable handle to strided memory on a device (concrete), to a value of a trace (traced), or to a
-// description without memory (spec). Arrays are row-major unless their strides say otherwise.
+// Array: a cheap, copyable handle to strided memory on a device (concrete), to a value of a trace (traced),
+// or to a description without memory (spec). Arrays are row-major unless their strides say otherwise.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -69,7 +69,8 @@ STILETTO_API std::shared_ptr<const ArrayBody> make_constant(double);
 STILETTO_API std::shared_ptr<const ArrayBody> make_constant(half);
 STILETTO_API std::shared_ptr<const ArrayBody> make_constant(bfloat16);
 
-/// Overload resolution below decides the constant's dtype: integers that fit int are int32, larger types int64.
+/// Overload resolution below decides the constant's dtype: integers that fit int are int32, larger types
+/// int64.
 template <Scalar T>
 auto constant_argument(T value) {
   if constexpr (std::same_as<T, bool> || std::same_as<T, half> || std::same_as<T, bfloat16>)
@@ -89,8 +90,8 @@ class STILETTO_API Array {
  public:
   /// An empty handle; using it throws ArgumentError.
   Array() = default;
-  /// A rank-0 constant. Integers and booleans never change another array's dtype; float and double count as float32
-  /// (as float64 beside a float64 array); half and bfloat16 are arrays of their own dtype.
+  /// A rank-0 constant. Integers and booleans never change another array's dtype; float and double count as
+  /// float32 (as float64 beside a float64 array); half and bfloat16 are arrays of their own dtype.
   template <Scalar T>
   Array(T value) : body_(detail::make_constant(detail::constant_argument(value))) {}
 
@@ -109,7 +110,8 @@ class STILETTO_API Array {
   /// Row-major without gaps; extents of 1 may have any stride.
   bool is_contiguous() const;
 
-  /// The only element, read on the host. T must be the dtype's element type (DTypeError), size() must be 1 (ShapeError).
+  /// The only element, read on the host. T must be the dtype's element type (DTypeError), size() must be 1
+  /// (ShapeError).
   template <class T>
   T item() const {
     T value;
@@ -192,10 +194,11 @@ Array from_data(const std::vector<T>& values, Shape shape, Device device = Devic
     return from_data(std::span<const T>(values), shape, device);
   }
 }
-/// An array over the caller's memory, without a copy. `pointer` is the first element; `strides` in elements, empty for
-/// row-major; `owner` is kept as long as any array on this memory lives.
+/// An array over the caller's memory, without a copy. `pointer` is the first element; `strides` in elements,
+/// empty for row-major; `owner` is kept as long as any array on this memory lives.
 STILETTO_API Array wrap(void* pointer, Shape, DType, Device, Strides = {}, std::shared_ptr<void> owner = {});
-/// Shape, dtype and strides without memory, to compile with. The device defaults to the target's, else cuda(0).
+/// Shape, dtype and strides without memory, to compile with. The device defaults to the target's, else
+/// cuda(0).
 STILETTO_API Array spec(Shape, DType, Strides = {}, std::optional<Device> = {});
 
 }  // namespace stiletto

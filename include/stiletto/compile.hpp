@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// compile and jit: a function over arrays becomes one graph and a callable. The templates here only walk the caller's
-// arguments and results; tracing, lowering, checking and execution are behind the non-template calls in detail.
+// compile and jit: a function over arrays becomes one graph and a callable. The templates here only walk the
+// caller's arguments and results; tracing, lowering, checking and execution are behind the non-template calls
+// in detail.
 #pragma once
 #include <array>
 #include <concepts>
@@ -22,17 +23,17 @@
 
 namespace stiletto {
 
-/// Memory for outputs: contiguous, of this shape and dtype, on this device, aligned to at least 16 bytes; anything else
-/// throws ArgumentError at the call.
+/// Memory for outputs: contiguous, of this shape and dtype, on this device, aligned to at least 16 bytes;
+/// anything else throws ArgumentError at the call.
 using Allocator = std::function<Array(Device, const Shape&, DType)>;
 
 struct CompileOptions {
-  std::optional<DType> io_dtype = {};           ///< of floating-point outputs that are not the result of a cast
-  DType intermediate_dtype = DType::float32;    ///< of floating-point values inside the graph, up to 32 bits
-  DType compute_dtype = DType::float32;         ///< of their accumulation
-  Allocator allocator = {};                     ///< used per call; not part of the plan key
+  std::optional<DType> io_dtype = {};         ///< of floating-point outputs that are not the result of a cast
+  DType intermediate_dtype = DType::float32;  ///< of floating-point values inside the graph, up to 32 bits
+  DType compute_dtype = DType::float32;       ///< of their accumulation
+  Allocator allocator = {};                   ///< used per call; not part of the plan key
   std::optional<std::size_t> max_workspace = {};  ///< bytes of scratch per call
-  bool deterministic = false;                   ///< only engines whose results are bit-equal from run to run
+  bool deterministic = false;  ///< only engines whose results are bit-equal from run to run
 };
 
 namespace detail {
@@ -40,14 +41,15 @@ class Executable;
 struct BindingTable;
 }  // namespace detail
 
-/// Every tensor of a graph and its memory: "arg0", "arg1.0" (first array inside the second argument), "capture0",
-/// "scalar0", "out0".
+/// Every tensor of a graph and its memory: "arg0", "arg1.0" (first array inside the second argument),
+/// "capture0", "scalar0", "out0".
 class STILETTO_API Bindings {
  public:
   Bindings() = default;
   std::vector<std::string> names() const;
   Array get(const std::string& name) const;
-  /// Same shape, dtype, strides, device and alignment, or ArgumentError; an unknown name lists the known ones.
+  /// Same shape, dtype, strides, device and alignment, or ArgumentError; an unknown name lists the known
+  /// ones.
   void set(const std::string& name, const Array& memory);
 
  private:
@@ -71,10 +73,11 @@ class STILETTO_API Graph {
   std::shared_ptr<const detail::Executable> executable_;
 };
 
-// ---- how arguments reach the function -------------------------------------------------------------------------------
-// Arithmetic arguments, also in tuples and pairs, reach the function as rank-0 Arrays, bound by value at each call.
-// Vectors, std::arrays and opted-in structs (`auto fields() { return std::tie(w, b); }`) hold arrays; a struct's other
-// members are constants of the trace.
+// ---- how arguments reach the function
+// ------------------------------------------------------------------------------- Arithmetic arguments, also
+// in tuples and pairs, reach the function as rank-0 Arrays, bound by value at each call. Vectors, std::arrays
+// and opted-in structs (`auto fields() { return std::tie(w, b); }`) hold arrays; a struct's other members are
+// constants of the trace.
 
 template <class T>
 struct traced {
@@ -117,11 +120,13 @@ void visit_arrays(T& value, Visit& visit) {
   } else if constexpr (is_tuple<V>) {
     std::apply([&](auto&... member) { (visit_arrays(member, visit), ...); }, value);
   } else if constexpr (requires(V& v) { v.fields(); }) {
-    // fields() is a non-const member that only ties references; nothing is written through them when T is const.
+    // fields() is a non-const member that only ties references; nothing is written through them when T is
+    // const.
     std::apply([&](auto&... member) { (visit_arrays(member, visit), ...); }, const_cast<V&>(value).fields());
   } else {
     static_assert(std::ranges::range<T> && !std::is_arithmetic_v<std::ranges::range_value_t<T>>,
-                  "Stiletto traces Array, arithmetic scalars, tuples and pairs of those, and std::array, std::vector and "
+                  "Stiletto traces Array, arithmetic scalars, tuples and pairs of those, and std::array, "
+                  "std::vector and "
                   "structs with fields() of arrays");
     for (auto& member : value) visit_arrays(member, visit);
   }
@@ -138,7 +143,8 @@ class ArgumentList {
     ++count_;
   }
   std::span<const Array* const> arrays() const {
-    return count_ <= inline_.size() ? std::span(inline_.data(), count_) : std::span<const Array* const>(spilled_);
+    return count_ <= inline_.size() ? std::span(inline_.data(), count_)
+                                    : std::span<const Array* const>(spilled_);
   }
 
  private:
@@ -154,7 +160,8 @@ class ArgumentList {
 /// True while a function is being traced on this thread.
 STILETTO_API bool tracing();
 
-/// Records one trace on this thread, from construction to compile() or find_or_compile(); destruction abandons it.
+/// Records one trace on this thread, from construction to compile() or find_or_compile(); destruction
+/// abandons it.
 class STILETTO_API Tracing {
  public:
   explicit Tracing(const CompileOptions& options);
@@ -162,7 +169,8 @@ class STILETTO_API Tracing {
   Tracing(const Tracing&) = delete;
   Tracing& operator=(const Tracing&) = delete;
 
-  /// The traced counterpart of an argument's array. `member` counts the arrays inside a composite argument, −1: itself.
+  /// The traced counterpart of an argument's array. `member` counts the arrays inside a composite argument,
+  /// −1: itself.
   Array argument(const Array& example, int position, int member);
   void result(const Array& value);
   /// The hash under which jit looks this trace up.
@@ -180,10 +188,12 @@ class STILETTO_API Tracing {
   std::unique_ptr<State> state_;
 };
 
-STILETTO_API void run(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs);
+STILETTO_API void run(const Executable& executable, const ArgumentList& arguments,
+                      std::vector<Array>& outputs);
 STILETTO_API std::size_t workspace_of(const Executable& executable);
 STILETTO_API Graph graph_of(std::shared_ptr<const Executable> executable);
-STILETTO_API Bindings bind(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs);
+STILETTO_API Bindings bind(const Executable& executable, const ArgumentList& arguments,
+                           std::vector<Array>& outputs);
 [[noreturn]] STILETTO_API void throw_not_compiled();
 
 template <class T>
@@ -246,7 +256,8 @@ class Compiled<R(Args...)> {
  public:
   Compiled() = default;
 
-  /// Checks every argument against the trace (ShapeError, DTypeError, ArgumentError, AliasError), executes, returns.
+  /// Checks every argument against the trace (ShapeError, DTypeError, ArgumentError, AliasError), executes,
+  /// returns.
   R operator()(const Args&... args) const {
     detail::ArgumentList list;
     (detail::append(list, args), ...);
@@ -289,7 +300,8 @@ class Compiled<R(Args...)> {
   }
   std::shared_ptr<const detail::Executable> executable_;
   Graph graph_;
-  std::shared_ptr<const Prototype> prototype_;  // the traced function's result: its sizes and non-array members
+  std::shared_ptr<const Prototype>
+      prototype_;  // the traced function's result: its sizes and non-array members
 };
 
 /// Traces f over arrays like `args`, lowers the trace to one graph and builds its plan.
@@ -310,7 +322,8 @@ auto compile(F&& f, const Args&... args) -> Compiled<result_t<F, Args...>(traced
   return compile(CompileOptions{}, std::forward<F>(f), args...);
 }
 
-/// Compiles on first use of this trace, then executes the cached plan. Inside another trace f is simply called.
+/// Compiles on first use of this trace, then executes the cached plan. Inside another trace f is simply
+/// called.
 template <class F, class... Args>
 auto jit(const CompileOptions& options, F&& f, const Args&... args) -> result_t<F, Args...> {
   using R = result_t<F, Args...>;

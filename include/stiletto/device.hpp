@@ -10,7 +10,8 @@ namespace stiletto {
 class Device {
  public:
   static Device cpu() { return Device(-1); }
-  /// A negative index throws DeviceError. Whether the GPU is there is asked when memory or a plan is wanted on it.
+  /// A negative index throws DeviceError. Whether the GPU is there is asked when memory or a plan is wanted
+  /// on it.
   STILETTO_API static Device cuda(int index = 0);
   bool is_cpu() const { return index_ < 0; }
   bool is_cuda() const { return index_ >= 0; }

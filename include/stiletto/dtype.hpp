@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types. The narrow floating-point types are plain structs of their bits, the same bits as CUDA's __half,
+// Element types. The narrow floating-point types are plain structs of their bits, the same bits as CUDA's
+// __half,
 // __nv_bfloat16 and __nv_fp8_*; they convert to and from float explicitly, to nearest with ties to even.
 #pragma once
 #include <concepts>
@@ -53,7 +54,8 @@ class bfloat16 {
   std::uint16_t bits_;
 };
 
-/// 4 exponent and 3 mantissa bits, no infinity. Conversion saturates to ±448, infinity included; NaN stays NaN.
+/// 4 exponent and 3 mantissa bits, no infinity. Conversion saturates to ±448, infinity included; NaN stays
+/// NaN.
 class float8_e4m3 {
  public:
   float8_e4m3() = default;
@@ -75,7 +77,8 @@ class float8_e5m2 {
   std::uint8_t bits_;
 };
 
-/// The DType of a host element type, as `dtype_of<T>::value`. Specialise it for another library's bit-compatible type.
+/// The DType of a host element type, as `dtype_of<T>::value`. Specialise it for another library's
+/// bit-compatible type.
 template <class T>
 struct dtype_of;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything Stiletto throws derives from stiletto::Error. A message names the operation, what is wrong with the
-// actual values, and what to do instead; an operation inside a trace is named with its position in it.
+// Everything Stiletto throws derives from stiletto::Error. A message names the operation, what is wrong with
+// the actual values, and what to do instead; an operation inside a trace is named with its position in it.
 #pragma once
 #include <optional>
 #include <stdexcept>

@@ -23,7 +23,8 @@ void add_reduction(const Trace& trace, const Node& node, Slots& slots) {
   Edge edge{node.inputs[0], {}};
   std::size_t next_axis = 0, kept = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const bool reduced = next_axis < attributes.axes.size() && attributes.axes[next_axis] == static_cast<std::int64_t>(i);
+    const bool reduced =
+        next_axis < attributes.axes.size() && attributes.axes[next_axis] == static_cast<std::int64_t>(i);
     if (reduced) {
       ++next_axis;
       if (attributes.keep_dims) ++kept;
@@ -44,7 +45,9 @@ void add_matmul(const Trace& trace, const Node& node, Slots& slots) {
   const int contracted = k == 1 ? no_label : static_cast<int>(slots.extents.size());
   if (k != 1) slots.extents.push_back(k);
   const std::size_t batch = slots.rank - (row ? 0 : 1) - (column ? 0 : 1);
-  auto slot = [](std::int64_t extent, std::size_t axis) { return extent == 1 ? no_label : static_cast<int>(axis); };
+  auto slot = [](std::int64_t extent, std::size_t axis) {
+    return extent == 1 ? no_label : static_cast<int>(axis);
+  };
   Edge left{node.inputs[0], aligned(a, batch, row ? 1 : 2)};
   if (!row) left.slots.push_back(slot(a[a.size() - 2], batch));
   left.slots.push_back(contracted);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Naming the axes of a trace for index notation. Every node has slots: one per axis of its result and one per axis it
-// sums over. Slots that an operation walks together share a label, so that a value used twice is one value; where sharing
-// would make two axes of one node the same (x·x with x square), the edge stays open and its operand is instantiated anew.
+// Naming the axes of a trace for index notation. Every node has slots: one per axis of its result and one per
+// axis it sums over. Slots that an operation walks together share a label, so that a value used twice is one
+// value; where sharing would make two axes of one node the same (x·x with x square), the edge stays open and
+// its operand is instantiated anew.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -25,7 +26,8 @@ struct Slots {
   std::size_t rank = 0;
 };
 
-/// The slots of a trace node; leaves have no edges. Layout nodes on computed values differ in extents of 1 only.
+/// The slots of a trace node; leaves have no edges. Layout nodes on computed values differ in extents of 1
+/// only.
 Slots slots_of(const Trace& trace, std::uint32_t node);
 
 class AxisLabels {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam between the compiler and a backend: a canonical graph goes in, a plan comes out, and a plan is executed on
-// pointers. A backend is stateless as far as callers can see; a plan is immutable and may be executed from any thread.
+// The seam between the compiler and a backend: a canonical graph goes in, a plan comes out, and a plan is
+// executed on pointers. A backend is stateless as far as callers can see; a plan is immutable and may be
+// executed from any thread.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -18,7 +19,8 @@ struct PlanOptions {
   bool operator==(const PlanOptions&) const = default;
 };
 
-/// One execution: element pointers of graph.tensors and graph.stores (offsets applied), the numbers, and scratch.
+/// One execution: element pointers of graph.tensors and graph.stores (offsets applied), the numbers, and
+/// scratch.
 struct Invocation {
   std::span<void* const> tensors;
   std::span<void* const> stores;
@@ -34,8 +36,8 @@ class Plan {
   virtual ~Plan() = default;
   virtual std::size_t workspace() const = 0;
   virtual void execute(const Invocation&) const = 0;
-  /// Whether the store may write the very memory that the tensor read names; asked only where every use of the tensor
-  /// is elementwise at the store's own index.
+  /// Whether the store may write the very memory that the tensor read names; asked only where every use of
+  /// the tensor is elementwise at the store's own index.
   virtual bool allows_in_place(std::size_t tensor, std::size_t store) const = 0;
   /// The steps that will run, one line each.
   virtual std::string describe() const = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call has to satisfy before anything is written: arguments as compiled, and no destination over an input that
-// is still to be read.
+// What a call has to satisfy before anything is written: arguments as compiled, and no destination over an
+// input that is still to be read.
 #include <algorithm>
 
 #include "compiler/call_frame.hpp"
@@ -13,49 +13,56 @@ namespace {
 
 void check_number(const ArgumentSpec& spec, const ArrayBody& body) {
   if (body.kind != ArrayBody::Kind::number)
-    throw ArgumentError(text("argument ", spec.position, " (", spec.name(), ") was compiled as a number (", spec.dtype,
-                             "), called with an array ", body.dtype, body.shape, "; pass item(), or compile with an array"));
+    throw ArgumentError(text("argument ", spec.position, " (", spec.name(), ") was compiled as a number (",
+                             spec.dtype, "), called with an array ", body.dtype, body.shape,
+                             "; pass item(), or compile with an array"));
   const bool same = body.dtype == spec.dtype;
   const bool widens = body.weak && !is_integer(spec.dtype) && spec.dtype != DType::boolean;
-  const bool integers = body.weak && is_integer(spec.dtype) && is_integer(body.dtype) && fits(body.value, spec.dtype);
+  const bool integers =
+      body.weak && is_integer(spec.dtype) && is_integer(body.dtype) && fits(body.value, spec.dtype);
   if (!same && !widens && !integers)
-    throw DTypeError(text("argument ", spec.position, " (", spec.name(), ") was compiled as a number of ", spec.dtype,
-                          ", called with one of ", body.dtype, "; convert it, or compile with one like it"));
+    throw DTypeError(text("argument ", spec.position, " (", spec.name(), ") was compiled as a number of ",
+                          spec.dtype, ", called with one of ", body.dtype,
+                          "; convert it, or compile with one like it"));
 }
 
 void check_array(const ArgumentSpec& spec, const ArrayBody& body) {
   auto where = [&] { return text("argument ", spec.position, " (", spec.name(), ")"); };
   if (body.kind == ArrayBody::Kind::traced)
-    throw TraceError(text(where(), ": a compiled function takes memory, and this array belongs to trace ", body.trace,
-                          "; inside a trace call the function itself, or jit it"));
+    throw TraceError(text(where(), ": a compiled function takes memory, and this array belongs to trace ",
+                          body.trace, "; inside a trace call the function itself, or jit it"));
   if (body.kind == ArrayBody::Kind::spec)
     throw TraceError(text(where(), ": a spec has no memory to run on; pass an array"));
   if (body.dtype != spec.dtype)
-    throw DTypeError(text(where(), " was compiled for ", spec.dtype, spec.shape, ", called with ", body.dtype, body.shape));
+    throw DTypeError(text(where(), " was compiled for ", spec.dtype, spec.shape, ", called with ", body.dtype,
+                          body.shape));
   if (body.shape != spec.shape)
     throw ShapeError(text(where(), " was compiled for shape ", spec.shape, ", called with ", body.shape));
   if (body.kind == ArrayBody::Kind::number)
-    throw ArgumentError(text(where(), " was compiled as an array, called with a number; wrap it with full({}, value)"));
+    throw ArgumentError(
+        text(where(), " was compiled as an array, called with a number; wrap it with full({}, value)"));
   if (body.device != spec.device)
-    throw ArgumentError(text(where(), " was compiled for ", spec.device, ", called with memory on ", body.device));
+    throw ArgumentError(
+        text(where(), " was compiled for ", spec.device, ", called with memory on ", body.device));
   if (body.strides != spec.strides && canonical_strides(body.shape, body.strides) != spec.strides)
-    throw ArgumentError(text(where(), " was compiled for strides ", spec.strides, ", called with ", body.strides,
-                             "; copy() makes an array row-major"));
+    throw ArgumentError(text(where(), " was compiled for strides ", spec.strides, ", called with ",
+                             body.strides, "; copy() makes an array row-major"));
   if (spec.alignment > 1 && alignment_of(body.data()) < spec.alignment)
-    throw ArgumentError(text(where(), " was compiled for memory aligned to ", spec.alignment, " bytes, called with ",
-                             alignment_of(body.data())));
+    throw ArgumentError(text(where(), " was compiled for memory aligned to ", spec.alignment,
+                             " bytes, called with ", alignment_of(body.data())));
 }
 
 }  // namespace
 
 void Executable::check_arguments(std::span<const Array* const> arguments) const {
   if (arguments.size() != arguments_.size())
-    throw ArgumentError(text("compiled for ", arguments_.size(), " arrays and numbers, called with ", arguments.size(),
-                             "; containers have to keep their sizes"));
+    throw ArgumentError(text("compiled for ", arguments_.size(), " arrays and numbers, called with ",
+                             arguments.size(), "; containers have to keep their sizes"));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ArrayBody* body = ArrayAccess::body_or_null(*arguments[i]);
     if (body == nullptr)
-      throw ArgumentError(text("argument ", arguments_[i].position, " (", arguments_[i].name(), ") is an empty handle"));
+      throw ArgumentError(
+          text("argument ", arguments_[i].position, " (", arguments_[i].name(), ") is an empty handle"));
     if (arguments_[i].number)
       check_number(arguments_[i], *body);
     else
@@ -78,13 +85,13 @@ void Executable::check_aliases(const CallFrame& frame, bool outputs_too) const {
     for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
       if (!meets(stores_[s], frame.stores[s], tensors_[t], frame.tensors[t])) continue;
       const Tensor& tensor = graph.tensors[t];
-      const bool same = frame.stores[s] == frame.tensors[t] && store.dtype == tensor.dtype && store.axes == tensor.axes &&
-                        store.strides == tensor.strides;
+      const bool same = frame.stores[s] == frame.tensors[t] && store.dtype == tensor.dtype &&
+                        store.axes == tensor.axes && store.strides == tensor.strides;
       if (same && in_place_[s][t]) continue;
-      throw AliasError(text("the destination ", store.name, " overlaps ", tensor.name, ", which the graph ",
-                            same ? "does not read elementwise at the index it writes"
-                                 : "reads at other places than it writes",
-                            "; nothing was written: store to other memory, or copy() the input"));
+      throw AliasError(text(
+          "the destination ", store.name, " overlaps ", tensor.name, ", which the graph ",
+          same ? "does not read elementwise at the index it writes" : "reads at other places than it writes",
+          "; nothing was written: store to other memory, or copy() the input"));
     }
     for (std::size_t other = 0; other < s; ++other) {
       if (graph.stores[other].tensor.home == Tensor::Home::output && !outputs_too) continue;

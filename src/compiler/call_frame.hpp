@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratch of one call: pointer and number lists, kept per thread so that a call allocates nothing once they have grown.
-// An allocator given by the user may call compiled functions itself, so frames form a stack.
+// Scratch of one call: pointer and number lists, kept per thread so that a call allocates nothing once they
+// have grown. An allocator given by the user may call compiled functions itself, so frames form a stack.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -45,8 +45,8 @@ class FrameLease {
   CallFrame& frame_;
 };
 
-/// Scratch memory of this thread, at least `bytes`, aligned to 64; valid until the next call on this thread. A plan
-/// runs to its end within one call, so all plans of a thread share it.
+/// Scratch memory of this thread, at least `bytes`, aligned to 64; valid until the next call on this thread.
+/// A plan runs to its end within one call, so all plans of a thread share it.
 void* thread_workspace(std::size_t bytes);
 
 }  // namespace stiletto::detail

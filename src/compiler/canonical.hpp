@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canonical graph, the only form a backend sees: index notation. The graph has loop axes; every value is defined
-// over a set of them, every tensor in memory has a stride per axis, and broadcasting is the absence of an axis. Axes of
-// extent 1 do not exist, axes that every tensor walks contiguously are one, and axis 0 is the outermost of the results.
+// The canonical graph, the only form a backend sees: index notation. The graph has loop axes; every value is
+// defined over a set of them, every tensor in memory has a stride per axis, and broadcasting is the absence
+// of an axis. Axes of extent 1 do not exist, axes that every tensor walks contiguously are one, and axis 0 is
+// the outermost of the results.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,37 +22,42 @@ using AxisMask = std::uint64_t;  // bit i: axis i of the graph
 struct Tensor {
   enum class Home : std::uint8_t { argument, capture, output };
   Home home = Home::argument;
-  std::uint32_t index = 0;    // which argument array, capture or allocated output
-  std::int64_t offset = 0;    // elements from the first element of that array
+  std::uint32_t index = 0;  // which argument array, capture or allocated output
+  std::int64_t offset = 0;  // elements from the first element of that array
   DType dtype = DType::float32;
-  int alignment = 16;         // bytes, of the first element read or written; at most 16
+  int alignment = 16;  // bytes, of the first element read or written; at most 16
   AxisMask axes = 0;
-  std::vector<std::int64_t> strides;  // elements, one per axis of the graph; 0 where the tensor lacks the axis
-  std::string name;           // "arg0", "capture1", "out0"
+  std::vector<std::int64_t>
+      strides;       // elements, one per axis of the graph; 0 where the tensor lacks the axis
+  std::string name;  // "arg0", "capture1", "out0"
   bool operator==(const Tensor&) const = default;
 };
 
-/// A value: a tensor read (`source` is its index), a number (`source` likewise), or an operation on earlier values.
+/// A value: a tensor read (`source` is its index), a number (`source` likewise), or an operation on earlier
+/// values.
 struct Value {
   enum class Kind : std::uint8_t { tensor, scalar, operation };
   Kind kind = Kind::operation;
   Op op = Op::copy;
   std::uint8_t arity = 0;
-  DType dtype = DType::float32;    // logical; floating-point values are held at the graph's intermediate dtype and
-                                   // rounded only by cast and by stores
+  DType dtype = DType::float32;  // logical; floating-point values are held at the graph's intermediate dtype
+                                 // and rounded only by cast and by stores
   DType operand = DType::float32;  // the type in which a pointwise operation takes its operands
   std::uint32_t source = 0;
   std::array<std::uint32_t, 3> inputs{};
   AxisMask axes = 0;
-  AxisMask contracted = 0;  // axes a reduction or matmul sums over; softmax: the axis it runs along (and keeps)
+  AxisMask contracted =
+      0;  // axes a reduction or matmul sums over; softmax: the axis it runs along (and keeps)
   Attributes attributes;
-  int trace_position = -1;  // where the trace has it, for messages
+  std::uint32_t trace_position = 0;  // where the trace has it; of merged values, the last
 };
 
 /// Writes `value` (over a subset of the tensor's axes: the rest broadcasts) to memory.
 struct Store {
   std::uint32_t value = 0;
   Tensor tensor;  // home output: freshly allocated; else the caller's memory
+  std::uint32_t trace_position =
+      0;  // values recorded from here on come after it; an output comes after everything
 };
 
 struct CanonicalGraph {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The axes of a canonical graph: ordered by the results' memory, walked forwards, merged where every tensor walks them as
-// one, and renumbered.
+// The axes of a canonical graph: ordered by the results' memory, walked forwards, merged where every tensor
+// walks them as one, and renumbered.
 #include <algorithm>
 #include <numeric>
 
@@ -81,12 +81,15 @@ bool mergeable(const CanonicalGraph& graph, std::size_t outer, std::size_t inner
   const AxisMask pair = bit(outer) | bit(inner);
   auto both_or_neither = [&](AxisMask mask) { return (mask & pair) == 0 || (mask & pair) == pair; };
   auto walks_as_one = [&](const Tensor& tensor) {
-    return both_or_neither(tensor.axes) && tensor.strides[outer] == tensor.strides[inner] * graph.extents[inner];
+    return both_or_neither(tensor.axes) &&
+           tensor.strides[outer] == tensor.strides[inner] * graph.extents[inner];
   };
-  return std::all_of(graph.values.begin(), graph.values.end(),
-                     [&](const Value& v) { return both_or_neither(v.axes) && both_or_neither(v.contracted); }) &&
+  return std::all_of(
+             graph.values.begin(), graph.values.end(),
+             [&](const Value& v) { return both_or_neither(v.axes) && both_or_neither(v.contracted); }) &&
          std::all_of(graph.tensors.begin(), graph.tensors.end(), walks_as_one) &&
-         std::all_of(graph.stores.begin(), graph.stores.end(), [&](const Store& s) { return walks_as_one(s.tensor); });
+         std::all_of(graph.stores.begin(), graph.stores.end(),
+                     [&](const Store& s) { return walks_as_one(s.tensor); });
 }
 
 /// Merges `outer` into `inner`; the caller drops `outer`.
@@ -129,21 +132,30 @@ void canonicalize_axes(CanonicalGraph& graph) {
 bool reads_at_own_index(const CanonicalGraph& graph, std::size_t tensor, std::size_t store) {
   const AxisMask axes = graph.stores[store].tensor.axes;
   if (graph.tensors[tensor].axes != axes) return false;
-  std::vector<bool> depends(graph.values.size());
+  std::vector<bool> reads(graph.values.size()), depends(graph.values.size());
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
-    if (value.kind == Value::Kind::tensor) depends[i] = value.source == tensor;
+    if (value.kind == Value::Kind::tensor) reads[i] = depends[i] = value.source == tensor;
     if (value.kind != Value::Kind::operation) continue;
     for (std::size_t k = 0; k < value.arity; ++k) {
       if (!depends[value.inputs[k]]) continue;
-      const bool elementwise = row_of(value.op).family == Family::pointwise || (value.op == Op::matmul && k == 2);
-      if (!elementwise || value.axes != axes) return false;
+      const bool elementwise =
+          row_of(value.op).family == Family::pointwise || (value.op == Op::matmul && k == 2);
+      const bool after_store =
+          reads[value.inputs[k]] && value.trace_position >= graph.stores[store].trace_position;
+      if (!elementwise || value.axes != axes || after_store) return false;
       depends[i] = true;
     }
   }
-  // A broadcast by some other store would read the value once more, elsewhere.
-  return std::all_of(graph.stores.begin(), graph.stores.end(),
-                     [&](const Store& s) { return !depends[s.value] || s.tensor.axes == axes; });
+  for (std::size_t s = 0; s < graph.stores.size(); ++s) {
+    const Store& other = graph.stores[s];
+    // A broadcast by another store would read the value once more, elsewhere; a later store of the tensor
+    // itself, late.
+    if (depends[other.value] && other.tensor.axes != axes) return false;
+    if (s != store && reads[other.value] && other.trace_position >= graph.stores[store].trace_position)
+      return false;
+  }
+  return true;
 }
 
 }  // namespace stiletto::detail

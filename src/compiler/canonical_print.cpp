@@ -63,7 +63,8 @@ std::string quoted(const std::string& s) {
 std::string CanonicalGraph::to_string() const {
   std::string result = "graph\n";
   if (!extents.empty()) result += "  axes";
-  for (std::size_t axis = 0; axis < extents.size(); ++axis) result += text(' ', axis_name(axis), '=', extents[axis]);
+  for (std::size_t axis = 0; axis < extents.size(); ++axis)
+    result += text(' ', axis_name(axis), '=', extents[axis]);
   if (!extents.empty()) result += '\n';
   if (intermediate_dtype != DType::float32) result += text("  intermediate ", intermediate_dtype, '\n');
   if (compute_dtype != DType::float32) result += text("  compute ", compute_dtype, '\n');
@@ -76,7 +77,8 @@ std::string CanonicalGraph::to_string() const {
       result += text(value_text(*this, value), ": ", typed(*this, value.dtype, value.axes));
     result += '\n';
   }
-  for (const Store& store : stores) result += text("  %", store.value, " -> ", tensor_text(*this, store.tensor), '\n');
+  for (const Store& store : stores)
+    result += text("  %", store.value, " -> ", tensor_text(*this, store.tensor), '\n');
   return result;
 }
 
@@ -85,9 +87,9 @@ std::string CanonicalGraph::to_dot() const {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Value& value = values[i];
     const bool leaf = value.kind != Value::Kind::operation;
-    const std::string label = value.kind == Value::Kind::tensor
-                                  ? tensor_text(*this, tensors[value.source])
-                                  : text(value_text(*this, value), "\n", typed(*this, value.dtype, value.axes));
+    const std::string label = value.kind == Value::Kind::tensor ? tensor_text(*this, tensors[value.source])
+                                                                : text(value_text(*this, value), "\n",
+                                                                       typed(*this, value.dtype, value.axes));
     result += text("  v", i, " [label=", quoted(label), leaf ? ", style=rounded" : "", "];\n");
     for (std::size_t k = 0; k < value.arity; ++k) result += text("  v", value.inputs[k], " -> v", i, ";\n");
   }
@@ -114,14 +116,18 @@ std::string CanonicalGraph::to_json() const {
     std::string strides;
     for (std::size_t axis = 0; axis < extents.size(); ++axis)
       if ((t.axes >> axis & 1U) != 0) strides += text(strides.empty() ? "" : ", ", t.strides[axis]);
-    return text("{\"name\": ", quoted(t.name), ", \"dtype\": \"", t.dtype, "\", \"axes\": ", axes(t.axes), ", \"strides\": [",
-                strides, "], \"offset\": ", t.offset, ", \"alignment\": ", t.alignment, "}");
+    return text("{\"name\": ", quoted(t.name), ", \"dtype\": \"", t.dtype, "\", \"axes\": ", axes(t.axes),
+                ", \"strides\": [", strides, "], \"offset\": ", t.offset, ", \"alignment\": ", t.alignment,
+                "}");
   };
   auto value = [&](const Value& v, std::size_t i) {
     std::string inputs;
     for (std::size_t k = 0; k < v.arity; ++k) inputs += text(k ? ", " : "", v.inputs[k]);
-    const char* kind = v.kind == Value::Kind::tensor ? "tensor" : v.kind == Value::Kind::scalar ? "scalar" : name_of(v.op);
-    std::string result = text("{\"id\": ", i, ", \"op\": \"", kind, "\", \"dtype\": \"", v.dtype, "\", \"axes\": ", axes(v.axes));
+    const char* kind = v.kind == Value::Kind::tensor   ? "tensor"
+                       : v.kind == Value::Kind::scalar ? "scalar"
+                                                       : name_of(v.op);
+    std::string result = text("{\"id\": ", i, ", \"op\": \"", kind, "\", \"dtype\": \"", v.dtype,
+                              "\", \"axes\": ", axes(v.axes));
     if (v.kind == Value::Kind::tensor) result += ", \"tensor\": " + tensor(tensors[v.source]);
     if (v.kind == Value::Kind::scalar) result += text(", \"scalar\": ", v.source);
     if (v.arity > 0) result += ", \"inputs\": [" + inputs + "]";
@@ -133,7 +139,9 @@ std::string CanonicalGraph::to_json() const {
   auto store = [&](const Store& s, std::size_t) {
     return text("{\"value\": ", s.value, ", \"tensor\": ", tensor(s.tensor), "}");
   };
-  auto extent = [&](std::int64_t e, std::size_t axis) { return text("{\"name\": ", quoted(axis_name(axis)), ", \"extent\": ", e, "}"); };
+  auto extent = [&](std::int64_t e, std::size_t axis) {
+    return text("{\"name\": ", quoted(axis_name(axis)), ", \"extent\": ", e, "}");
+  };
   return text("{\"axes\": ", list(extents, extent), ",\n \"intermediate_dtype\": \"", intermediate_dtype,
               "\", \"compute_dtype\": \"", compute_dtype, "\",\n \"values\": ", list(values, value),
               ",\n \"stores\": ", list(stores, store), "}");

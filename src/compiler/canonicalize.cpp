@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the canonical graph on demand from what the trace returns and stores: what is not asked for never appears, and
-// what is asked for twice under the same axes is one value.
+// Builds the canonical graph on demand from what the trace returns and stores: what is not asked for never
+// appears, and what is asked for twice under the same axes is one value.
 #include "compiler/canonicalize.hpp"
 
 #include <algorithm>
@@ -20,10 +20,11 @@ constexpr std::size_t max_axes = 64;  // bits of AxisMask
 
 /// A store of the canonical graph before its axes have labels.
 struct PendingStore {
-  Tensor tensor;         // without axes
-  std::uint32_t value;   // trace node
-  std::size_t slots;     // which entry of AxisLabels
-  Strides strides;       // per slot axis
+  Tensor tensor;        // without axes
+  std::uint32_t value;  // trace node
+  std::size_t slots;    // which entry of AxisLabels
+  Strides strides;      // per slot axis
+  std::uint32_t trace_position = 0;
 };
 
 class Canonicalizer {
@@ -45,7 +46,8 @@ class Canonicalizer {
  private:
   const Node& node(std::uint32_t i) const { return trace_.nodes()[i]; }
 
-  // ---- what the trace returns and stores ----------------------------------------------------------------------------
+  // ---- what the trace returns and stores
+  // ----------------------------------------------------------------------------
 
   void collect_results() {
     std::map<std::uint32_t, std::uint32_t> output_of;
@@ -60,7 +62,8 @@ class Canonicalizer {
         source.strides = node(result).strides;
         source.offset = trace_.offset_of(result);
       } else {
-        const auto [entry, fresh] = output_of.try_emplace(result, static_cast<std::uint32_t>(out_.outputs.size()));
+        const auto [entry, fresh] =
+            output_of.try_emplace(result, static_cast<std::uint32_t>(out_.outputs.size()));
         source.index = entry->second;
         if (fresh) add_output(result);
       }
@@ -71,31 +74,37 @@ class Canonicalizer {
   void add_output(std::uint32_t result) {
     const Node& n = node(result);
     const auto layout = peel_layout(trace_, result, n.strides);
-    if (!layout) throw InternalError(text("output %", result, " has no layout; please report this with\n", trace_.to_string()));
+    if (!layout)
+      throw InternalError(
+          text("output %", result, " has no layout; please report this with\n", trace_.to_string()));
     OutputSpec spec{n.shape, n.strides, n.dtype};
-    if (options_.io_dtype && is_floating(n.dtype) && node(layout->value).op != Op::cast) spec.dtype = *options_.io_dtype;
+    if (options_.io_dtype && is_floating(n.dtype) && node(layout->value).op != Op::cast)
+      spec.dtype = *options_.io_dtype;
     PendingStore store;
     store.tensor.home = Tensor::Home::output;
     store.tensor.index = static_cast<std::uint32_t>(out_.outputs.size());
     store.tensor.dtype = spec.dtype;
     store.tensor.name = text("out", store.tensor.index);
+    store.trace_position = static_cast<std::uint32_t>(trace_.nodes().size());
     out_.outputs.push_back(spec);
-    if (element_count_unchecked(n.shape) > 0) add_pending(std::move(store), *layout, n.shape, n.strides, n.shape);
+    if (element_count_unchecked(n.shape) > 0)
+      add_pending(std::move(store), *layout, n.shape, n.strides, n.shape);
   }
 
   void collect_stores() {
     const auto& stores = trace_.stores();
     for (std::size_t i = 0; i < stores.size(); ++i) {
-      const bool overwritten = std::any_of(stores.begin() + static_cast<std::ptrdiff_t>(i) + 1, stores.end(),
-                                           [&](const TraceStore& later) { return same_view(stores[i], later); });
+      const bool overwritten =
+          std::any_of(stores.begin() + static_cast<std::ptrdiff_t>(i) + 1, stores.end(),
+                      [&](const TraceStore& later) { return same_view(stores[i], later); });
       if (!overwritten) add_destination(stores[i]);
     }
   }
 
   bool same_view(const TraceStore& a, const TraceStore& b) const {
     const Node &x = node(a.destination), &y = node(b.destination);
-    return trace_.root_of(a.destination) == trace_.root_of(b.destination) && x.shape == y.shape && x.strides == y.strides &&
-           trace_.offset_of(a.destination) == trace_.offset_of(b.destination);
+    return trace_.root_of(a.destination) == trace_.root_of(b.destination) && x.shape == y.shape &&
+           x.strides == y.strides && trace_.offset_of(a.destination) == trace_.offset_of(b.destination);
   }
 
   void add_destination(const TraceStore& s) {
@@ -105,6 +114,7 @@ class Canonicalizer {
     const auto layout = peel_layout(trace_, s.value, Strides(std::span(to.strides.end() - rank, rank)));
     PendingStore store;
     store.tensor = memory_of(s.destination);
+    store.trace_position = s.position;
     check_store_overlap(s, store.tensor);
     add_pending(std::move(store), *layout, to.shape, to.strides, from.shape);
   }
@@ -117,17 +127,19 @@ class Canonicalizer {
       const Node& before = node(other.destination);
       if (trace_.root_of(other.destination) != trace_.root_of(s.destination) || same_view(other, s)) continue;
       auto view = [&](const Node& n, std::uint32_t i) {
-        return ViewExtent{{n.shape.begin(), n.shape.size()}, {n.strides.begin(), n.strides.size()}, trace_.offset_of(i)};
+        return ViewExtent{
+            {n.shape.begin(), n.shape.size()}, {n.strides.begin(), n.strides.size()}, trace_.offset_of(i)};
       };
       if (may_overlap(view(before, other.destination), view(to, s.destination)))
-        throw AliasError(text("two stores to ", tensor.name, " overlap: shape ", before.shape, " strides ", before.strides,
-                              " offset ", trace_.offset_of(other.destination), ", and shape ", to.shape, " strides ",
-                              to.strides, " offset ", trace_.offset_of(s.destination),
+        throw AliasError(text("two stores to ", tensor.name, " overlap: shape ", before.shape, " strides ",
+                              before.strides, " offset ", trace_.offset_of(other.destination), ", and shape ",
+                              to.shape, " strides ", to.strides, " offset ", trace_.offset_of(s.destination),
                               "; store to disjoint parts, or to the same view"));
     }
   }
 
-  /// `shape` and `strides` are the memory's, `value_shape` the stored value's; leading and repeated axes broadcast.
+  /// `shape` and `strides` are the memory's, `value_shape` the stored value's; leading and repeated axes
+  /// broadcast.
   void add_pending(PendingStore store, const FinalLayout& layout, const Shape& shape, const Strides& strides,
                    const Shape& value_shape) {
     Slots slots;
@@ -152,7 +164,8 @@ class Canonicalizer {
     pending_.push_back(std::move(store));
   }
 
-  // ---- axes ---------------------------------------------------------------------------------------------------------
+  // ---- axes
+  // ---------------------------------------------------------------------------------------------------------
 
   void label_axes() {
     std::vector<bool> live(trace_.nodes().size());
@@ -171,7 +184,8 @@ class Canonicalizer {
     const auto [entry, fresh] = axis_of_.try_emplace(label, out_.graph.extents.size());
     if (fresh) {
       if (out_.graph.extents.size() == max_axes)
-        throw ShapeError(text("the traced function uses more than ", max_axes, " different axes; compile it in parts"));
+        throw ShapeError(
+            text("the traced function uses more than ", max_axes, " different axes; compile it in parts"));
       out_.graph.extents.push_back(labels_->extent(label));
     }
     return entry->second;
@@ -213,17 +227,21 @@ class Canonicalizer {
     return tensor;
   }
 
-  // ---- values -------------------------------------------------------------------------------------------------------
+  // ---- values
+  // -------------------------------------------------------------------------------------------------------
 
   std::uint32_t add_value(Value value) {
     auto& values = out_.graph.values;
     auto same = [&](const Value& v) {
       return v.kind == value.kind && v.op == value.op && v.arity == value.arity && v.dtype == value.dtype &&
-             v.operand == value.operand && v.source == value.source && v.inputs == value.inputs && v.axes == value.axes &&
-             v.contracted == value.contracted && v.attributes == value.attributes;
+             v.operand == value.operand && v.source == value.source && v.inputs == value.inputs &&
+             v.axes == value.axes && v.contracted == value.contracted && v.attributes == value.attributes;
     };
     const auto found = std::find_if(values.begin(), values.end(), same);
-    if (found != values.end()) return static_cast<std::uint32_t>(found - values.begin());
+    if (found != values.end()) {
+      found->trace_position = std::max(found->trace_position, value.trace_position);
+      return static_cast<std::uint32_t>(found - values.begin());
+    }
     values.push_back(std::move(value));
     return static_cast<std::uint32_t>(values.size() - 1);
   }
@@ -285,7 +303,8 @@ class Canonicalizer {
     if (n.scalar) return add_slot(host_step(index), n.dtype);
     const auto key = std::pair(index, labels);
     if (const auto known = instances_.find(key); known != instances_.end()) return known->second;
-    const std::uint32_t value = trace_.is_leaf_or_view(index) ? tensor_value(index, labels) : operation(index, labels);
+    const std::uint32_t value =
+        trace_.is_leaf_or_view(index) ? tensor_value(index, labels) : operation(index, labels);
     instances_[key] = value;
     return value;
   }
@@ -309,7 +328,8 @@ class Canonicalizer {
     std::vector<int> all = labels_->labels(index);
     const bool own = std::equal(labels.begin(), labels.end(), all.begin());
     std::copy(labels.begin(), labels.end(), all.begin());
-    for (std::size_t i = labels.size(); i < all.size() && !own; ++i) all[i] = labels_->fresh(labels_->slots(index).extents[i]);
+    for (std::size_t i = labels.size(); i < all.size() && !own; ++i)
+      all[i] = labels_->fresh(labels_->slots(index).extents[i]);
     return all;
   }
 
@@ -317,21 +337,23 @@ class Canonicalizer {
     const Node& n = node(index);
     const Slots& slots = labels_->slots(index);
     const std::vector<int> all = slot_labels(index, labels);
-    if (const auto folded = fold_empty(n, slots)) return *folded == no_fold ? add_beta_term(index, all) : *folded;
+    if (const auto folded = fold_empty(n, slots))
+      return *folded == no_fold ? add_beta_term(index, all) : *folded;
     Value value;
     value.op = n.op;
     value.dtype = n.dtype;
     value.operand = n.operand;
     value.arity = n.arity;
     value.attributes = n.attributes;
-    value.trace_position = static_cast<int>(index);
+    value.trace_position = index;
     for (std::size_t i = 0; i < n.arity; ++i) {
       value.inputs[i] = operand(n, i, slots.edges[i], all);
       value.axes |= out_.graph.values[value.inputs[i]].axes;
     }
     if (n.op == Op::fill) return cast_to(value.inputs[0], n.dtype);
     if (n.op == Op::reshape) return value.inputs[0];
-    value.contracted = mask_of(std::vector<int>(all.begin() + static_cast<std::ptrdiff_t>(slots.rank), all.end()));
+    value.contracted =
+        mask_of(std::vector<int>(all.begin() + static_cast<std::ptrdiff_t>(slots.rank), all.end()));
     if (n.op == Op::softmax) {
       const auto axis = static_cast<std::size_t>(std::get<ReductionAttributes>(n.attributes).axes[0]);
       value.contracted = mask_of({all[axis]});
@@ -346,12 +368,14 @@ class Canonicalizer {
 
   std::uint32_t operand(const Node& user, std::size_t i, const Edge& edge, const std::vector<int>& all) {
     std::vector<int> labels;
-    for (int slot : edge.slots) labels.push_back(slot == no_label ? no_label : all[static_cast<std::size_t>(slot)]);
+    for (int slot : edge.slots)
+      labels.push_back(slot == no_label ? no_label : all[static_cast<std::size_t>(slot)]);
     const std::uint32_t value = instantiate(edge.operand, labels);
     const Value& v = out_.graph.values[value];
     // A computed operand of a product is rounded to its own type, as if it had been written to memory.
-    const bool rounds = user.op == Op::matmul && i < 2 && v.kind == Value::Kind::operation && v.op != Op::cast &&
-                        is_floating(v.dtype) && v.dtype != options_.intermediate_dtype && v.dtype != DType::float64;
+    const bool rounds = user.op == Op::matmul && i < 2 && v.kind == Value::Kind::operation &&
+                        v.op != Op::cast && is_floating(v.dtype) && v.dtype != options_.intermediate_dtype &&
+                        v.dtype != DType::float64;
     return rounds ? cast_to(value, v.dtype) : value;
   }
 
@@ -367,7 +391,9 @@ class Canonicalizer {
     if (n.op == Op::prod) value = 1;
     if (n.op == Op::mean) value = std::numeric_limits<double>::quiet_NaN();
     if (n.op == Op::logsumexp) value = -std::numeric_limits<double>::infinity();
-    return literal(is_integer(n.dtype) ? ScalarValue::of(static_cast<std::int64_t>(value)) : ScalarValue::of(value), n.dtype);
+    return literal(
+        is_integer(n.dtype) ? ScalarValue::of(static_cast<std::int64_t>(value)) : ScalarValue::of(value),
+        n.dtype);
   }
 
   std::uint32_t add_beta_term(std::uint32_t index, const std::vector<int>& all) {
@@ -378,17 +404,22 @@ class Canonicalizer {
     product.arity = 2;
     product.dtype = product.operand = n.dtype;
     product.inputs[0] = operand(n, 2, labels_->slots(index).edges[2], all);
-    product.inputs[1] = literal(is_integer(n.dtype) ? ScalarValue::of(static_cast<std::int64_t>(beta)) : ScalarValue::of(beta),
-                                n.dtype);
+    product.inputs[1] = literal(
+        is_integer(n.dtype) ? ScalarValue::of(static_cast<std::int64_t>(beta)) : ScalarValue::of(beta),
+        n.dtype);
     product.axes = out_.graph.values[product.inputs[0]].axes;
+    product.trace_position = index;
     return add_value(std::move(product));
   }
 
   void note_fit_checks(const Node& n, std::uint32_t index) {
-    if (row_of(n.op).family != Family::pointwise || !is_integer(n.operand) || row_of(n.op).rule == TypeRule::cast) return;
+    if (row_of(n.op).family != Family::pointwise || !is_integer(n.operand) ||
+        row_of(n.op).rule == TypeRule::cast)
+      return;
     for (std::uint32_t input : n.operands())
       if (node(input).scalar && node(input).weak)
-        out_.scalars.checks.push_back({host_step(input), n.operand, text("operation ", index, ", ", name_of(n.op))});
+        out_.scalars.checks.push_back(
+            {host_step(input), n.operand, text("operation ", index, ", ", name_of(n.op))});
   }
 
   void emit_store(const PendingStore& pending) {
@@ -400,6 +431,7 @@ class Canonicalizer {
     Store store;
     store.value = instantiate(pending.value, labels);
     store.tensor = pending.tensor;
+    store.trace_position = pending.trace_position;
     place(store.tensor, all, {pending.strides.begin(), pending.strides.size()});
     out_.graph.stores.push_back(std::move(store));
   }
@@ -417,7 +449,9 @@ class Canonicalizer {
 
 }  // namespace
 
-Lowered canonicalize(const Trace& trace, const CompileOptions& options) { return Canonicalizer(trace, options).run(); }
+Lowered canonicalize(const Trace& trace, const CompileOptions& options) {
+  return Canonicalizer(trace, options).run();
+}
 
 void HostScalars::evaluate(std::span<const ScalarValue> trace_scalars, std::vector<ScalarValue>& scratch,
                            std::vector<ScalarValue>& slots_out) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a trace to the canonical graph, together with what the caller's side of an execution needs: arithmetic among
-// numbers, outputs to allocate, and where each result comes from.
+// From a trace to the canonical graph, together with what the caller's side of an execution needs: arithmetic
+// among numbers, outputs to allocate, and where each result comes from.
 #pragma once
 #include <string>
 #include <vector>

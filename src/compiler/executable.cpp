@@ -35,7 +35,8 @@ void check_options(const CompileOptions& options) {
   constexpr const char* floats = "float16, bfloat16, float32 or float64";
   if (options.io_dtype && !is_floating(*options.io_dtype) && !is_float8(*options.io_dtype))
     refuse("io_dtype", *options.io_dtype, "a floating-point dtype");
-  if (!is_floating(options.intermediate_dtype)) refuse("intermediate_dtype", options.intermediate_dtype, floats);
+  if (!is_floating(options.intermediate_dtype))
+    refuse("intermediate_dtype", options.intermediate_dtype, floats);
   if (!is_floating(options.compute_dtype)) refuse("compute_dtype", options.compute_dtype, floats);
 }
 
@@ -52,7 +53,8 @@ Device common_device(const Trace& trace) {
   };
   for (const ArgumentSpec& argument : trace.arguments())
     if (!argument.number) join(argument.device, argument.name());
-  for (std::size_t i = 0; i < trace.captures().size(); ++i) join(trace.captures()[i].device(), text("capture", i));
+  for (std::size_t i = 0; i < trace.captures().size(); ++i)
+    join(trace.captures()[i].device(), text("capture", i));
   return device.value_or(Device::cpu());
 }
 
@@ -61,7 +63,9 @@ Device common_device(const Trace& trace) {
 std::shared_ptr<const Executable> Executable::build(const Trace& trace, const CompileOptions& options) {
   check_options(options);
   if (trace.results().empty() && trace.stores().empty())
-    throw TraceError("compile: the function returns nothing and stores nothing; return an array, or assign to an argument");
+    throw TraceError(
+        "compile: the function returns nothing and stores nothing; return an array, or assign to an "
+        "argument");
   trace.verify();
   const auto result = std::make_shared<Executable>();
   Executable& e = *result;
@@ -101,16 +105,18 @@ Executable::Footprint Executable::footprint_of(const Tensor& tensor) const {
   return f;
 }
 
-// ---- one call -------------------------------------------------------------------------------------------------------
+// ---- one call
+// -------------------------------------------------------------------------------------------------------
 
-void Executable::compute_numbers(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers,
-                                 CallFrame& frame) const {
+void Executable::compute_numbers(std::span<const Array* const> arguments,
+                                 std::span<const TraceScalar> numbers, CallFrame& frame) const {
   if (lowered_.scalars.slots.empty() && lowered_.scalars.checks.empty()) return;
   frame.numbers.clear();
   for (const TraceScalar& number : numbers.empty() ? std::span<const TraceScalar>(numbers_) : numbers)
     frame.numbers.push_back(number.value);
   for (std::size_t i = 0; i < arguments_.size(); ++i)
-    if (arguments_[i].number) frame.numbers[arguments_[i].scalar] = ArrayAccess::body_or_null(*arguments[i])->value;
+    if (arguments_[i].number)
+      frame.numbers[arguments_[i].scalar] = ArrayAccess::body_or_null(*arguments[i])->value;
   lowered_.scalars.evaluate(frame.numbers, frame.steps, frame.slots);
 }
 
@@ -123,8 +129,8 @@ void Executable::allocate_outputs(const Allocator& allocator, std::vector<Array>
     }
     Array memory = allocator(device_, spec.shape, spec.dtype);
     auto refuse = [&](const std::string& what) {
-      throw ArgumentError(text("out", i, ": the allocator ", what, "; asked for was contiguous ", spec.dtype, spec.shape,
-                               " on ", device_, ", aligned to 16 bytes"));
+      throw ArgumentError(text("out", i, ": the allocator ", what, "; asked for was contiguous ", spec.dtype,
+                               spec.shape, " on ", device_, ", aligned to 16 bytes"));
     };
     if (ArrayAccess::body_or_null(memory) == nullptr) refuse("returned an empty handle");
     if (!memory.has_memory()) refuse("returned an array without memory");
@@ -132,7 +138,8 @@ void Executable::allocate_outputs(const Allocator& allocator, std::vector<Array>
       refuse(text("returned ", memory.dtype(), memory.shape()));
     if (memory.device() != device_) refuse(text("returned memory on ", memory.device()));
     if (!memory.is_contiguous()) refuse(text("returned strides ", memory.strides()));
-    if (alignment_of(memory.raw_data()) < 16) refuse(text("returned memory aligned to ", alignment_of(memory.raw_data())));
+    if (alignment_of(memory.raw_data()) < 16)
+      refuse(text("returned memory aligned to ", alignment_of(memory.raw_data())));
     outputs.push_back(std::move(memory));
   }
 }
@@ -148,9 +155,11 @@ void Executable::collect_results(std::span<const Array* const> arguments, const 
                             : make_view(*ArrayAccess::body_or_null(memory), spec.shape, spec.strides, 0));
       continue;
     }
-    const Array& memory = source.home == Tensor::Home::argument ? *arguments[source.index] : captures_[source.index];
+    const Array& memory =
+        source.home == Tensor::Home::argument ? *arguments[source.index] : captures_[source.index];
     results.push_back(source.whole ? memory
-                                   : make_view(*ArrayAccess::body_or_null(memory), source.shape, source.strides, source.offset));
+                                   : make_view(*ArrayAccess::body_or_null(memory), source.shape,
+                                               source.strides, source.offset));
   }
 }
 
@@ -179,16 +188,20 @@ void Executable::run(std::span<const Array* const> arguments, std::span<const Tr
   frame->arguments.clear();
   frame->captures.clear();
   frame->outputs.clear();
-  for (const Array* argument : arguments) frame->arguments.push_back(ArrayAccess::body_or_null(*argument)->data());
-  for (const Array& capture : captures_) frame->captures.push_back(ArrayAccess::body_or_null(capture)->data());
+  for (const Array* argument : arguments)
+    frame->arguments.push_back(ArrayAccess::body_or_null(*argument)->data());
+  for (const Array& capture : captures_)
+    frame->captures.push_back(ArrayAccess::body_or_null(capture)->data());
   allocate_outputs(allocator, frame->output_arrays);
-  for (const Array& output : frame->output_arrays) frame->outputs.push_back(ArrayAccess::body_or_null(output)->data());
+  for (const Array& output : frame->output_arrays)
+    frame->outputs.push_back(ArrayAccess::body_or_null(output)->data());
   launch(*frame, static_cast<bool>(allocator));
   results.reserve(lowered_.results.size());
   collect_results(arguments, frame->output_arrays, results);
 }
 
-// ---- bindings -------------------------------------------------------------------------------------------------------
+// ---- bindings
+// -------------------------------------------------------------------------------------------------------
 
 Bindings Executable::bind(std::span<const Array* const> arguments, std::vector<Array>& results) const {
   check_arguments(arguments);
@@ -228,14 +241,16 @@ void Executable::execute(const BindingTable& table) const {
   frame->outputs.clear();
   frame->slots.clear();
   for (std::size_t i = 0; i < table.first_capture; ++i) frame->arguments[table.argument_of[i]] = address(i);
-  for (std::size_t i = table.first_capture; i < table.first_number; ++i) frame->captures.push_back(address(i));
+  for (std::size_t i = table.first_capture; i < table.first_number; ++i)
+    frame->captures.push_back(address(i));
   for (std::size_t i = table.first_number; i < table.first_output; ++i)
     frame->slots.push_back(ArrayAccess::body_or_null(table.memory[i])->value);
   for (std::size_t i = table.first_output; i < table.memory.size(); ++i) frame->outputs.push_back(address(i));
   launch(*frame, true);
 }
 
-// ---- texts ----------------------------------------------------------------------------------------------------------
+// ---- texts
+// ----------------------------------------------------------------------------------------------------------
 
 std::size_t Executable::bytes() const {
   std::size_t bytes = sizeof(Executable) + trace_text_.size() + workspace();
@@ -244,7 +259,8 @@ std::size_t Executable::bytes() const {
 }
 
 std::string Executable::to_string() const {
-  return trace_text_ + lowered_.graph.to_string() + "plan\n" + (plan_ ? plan_->describe() : "  nothing to compute\n");
+  return trace_text_ + lowered_.graph.to_string() + "plan\n" +
+         (plan_ ? plan_->describe() : "  nothing to compute\n");
 }
 
 std::string Executable::to_json() const { return lowered_.graph.to_json(); }

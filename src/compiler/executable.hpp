@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled trace: what a call is checked against, how its numbers are computed, and the plan that runs. Immutable;
-// any thread may run it.
+// A compiled trace: what a call is checked against, how its numbers are computed, and the plan that runs.
+// Immutable; any thread may run it.
 #pragma once
 #include <memory>
 #include <span>
@@ -22,8 +22,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   static std::shared_ptr<const Executable> build(const Trace& trace, const CompileOptions& options);
 
   /// `numbers` are the trace's, or empty: then those of compile time, with the arguments' in place.
-  void run(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers, const Allocator& allocator,
-           std::vector<Array>& results) const;
+  void run(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers,
+           const Allocator& allocator, std::vector<Array>& results) const;
   Bindings bind(std::span<const Array* const> arguments, std::vector<Array>& results) const;
   void execute(const BindingTable& table) const;
 
@@ -37,7 +37,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   Device device() const { return device_; }
 
  private:
-  /// One store and what it may meet: extents and strides of the axes that move, and its bytes around the first element.
+  /// One store and what it may meet: extents and strides of the axes that move, and its bytes around the
+  /// first element.
   struct Footprint {
     std::vector<std::int64_t> extents, strides;
     std::int64_t low = 0, high = 0;  // bytes, high exclusive
@@ -46,7 +47,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   Footprint footprint_of(const Tensor& tensor) const;
   void check_arguments(std::span<const Array* const> arguments) const;
   void check_aliases(const CallFrame& frame, bool outputs_too) const;
-  void compute_numbers(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers, CallFrame& frame) const;
+  void compute_numbers(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers,
+                       CallFrame& frame) const;
   void allocate_outputs(const Allocator& allocator, std::vector<Array>& outputs) const;
   void collect_results(std::span<const Array* const> arguments, const std::vector<Array>& outputs,
                        std::vector<Array>& results) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan cache: one list per device in order of use, one hash table over all of them, one lock that is never held while
-// a plan is built.
+// The plan cache: one list per device in order of use, one hash table over all of them, one lock that is
+// never held while a plan is built.
 #include "compiler/plan_cache.hpp"
 
 #include <atomic>
@@ -18,7 +18,8 @@ namespace {
 struct Key {
   std::vector<Node> nodes;
   std::vector<ArgumentSpec> arguments;
-  std::vector<Array> captures;  // by identity; keeps them alive, so that an address cannot come back as another's
+  std::vector<Array>
+      captures;  // by identity; keeps them alive, so that an address cannot come back as another's
   std::vector<TraceScalar> scalars;
   std::vector<TraceStore> stores;
   std::vector<std::uint32_t> results;
@@ -40,15 +41,15 @@ struct Key {
 };
 
 bool same_node(const Node& a, const Node& b) {
-  return a.op == b.op && a.dtype == b.dtype && a.operand == b.operand && a.weak == b.weak && a.scalar == b.scalar &&
-         a.arity == b.arity && a.inputs == b.inputs && a.shape == b.shape && a.strides == b.strides &&
-         a.attributes == b.attributes;
+  return a.op == b.op && a.dtype == b.dtype && a.operand == b.operand && a.weak == b.weak &&
+         a.scalar == b.scalar && a.arity == b.arity && a.inputs == b.inputs && a.shape == b.shape &&
+         a.strides == b.strides && a.attributes == b.attributes;
 }
 
 bool same_argument(const ArgumentSpec& a, const ArgumentSpec& b) {
   return a.shape == b.shape && a.strides == b.strides && a.dtype == b.dtype && a.device == b.device &&
-         a.alignment == b.alignment && a.number == b.number && a.scalar == b.scalar && a.position == b.position &&
-         a.member == b.member;
+         a.alignment == b.alignment && a.number == b.number && a.scalar == b.scalar &&
+         a.position == b.position && a.member == b.member;
 }
 
 bool same_capture(const Array& a, const Array& b) {
@@ -68,24 +69,28 @@ bool same_lists(const std::vector<T>& a, const std::vector<T>& b, const Same& sa
 bool matches(const Key& key, const Trace& trace, const CompileOptions& options) {
   return key.io_dtype == options.io_dtype && key.intermediate_dtype == options.intermediate_dtype &&
          key.compute_dtype == options.compute_dtype &&
-         key.plan == PlanOptions{options.max_workspace, options.deterministic} && key.results == trace.results() &&
-         same_lists(key.nodes, trace.nodes(), same_node) && same_lists(key.arguments, trace.arguments(), same_argument) &&
+         key.plan == PlanOptions{options.max_workspace, options.deterministic} &&
+         key.results == trace.results() && same_lists(key.nodes, trace.nodes(), same_node) &&
+         same_lists(key.arguments, trace.arguments(), same_argument) &&
          same_lists(key.captures, trace.captures(), same_capture) &&
          same_lists(key.scalars, trace.scalars(),
-                    [](const TraceScalar& a, const TraceScalar& b) { return a.dtype == b.dtype && a.weak == b.weak; }) &&
+                    [](const TraceScalar& a, const TraceScalar& b) {
+                      return a.dtype == b.dtype && a.weak == b.weak;
+                    }) &&
          same_lists(key.stores, trace.stores(), [](const TraceStore& a, const TraceStore& b) {
-           return a.destination == b.destination && a.value == b.value;
+           return a.destination == b.destination && a.value == b.value && a.position == b.position;
          });
 }
 
-/// Folds 64-bit words by 128-bit multiplication (the construction of wyhash and its kin), which mixes every input bit
-/// into every output bit, so that small integers in neighbouring fields do not cancel.
+/// Folds 64-bit words by 128-bit multiplication (the construction of wyhash and its kin), which mixes every
+/// input bit into every output bit, so that small integers in neighbouring fields do not cancel.
 class Hash {
  public:
   void add(std::uint64_t word) {
     __extension__ using Wide = unsigned __int128;
     const auto product = static_cast<Wide>(state_ ^ word) * 0x9E3779B97F4A7C15ULL;
-    state_ = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U) ^ 0xD6E8FEB86659FD93ULL;
+    state_ = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U) ^
+             0xD6E8FEB86659FD93ULL;
   }
   void add(const Dims& dims) {
     add(dims.size());
@@ -99,7 +104,8 @@ class Hash {
 
 void add_attributes(Hash& hash, const Attributes& attributes) {
   if (const auto* leaf = std::get_if<LeafAttributes>(&attributes)) return hash.add(leaf->index);
-  if (const auto* view = std::get_if<ViewAttributes>(&attributes)) return hash.add(static_cast<std::uint64_t>(view->offset));
+  if (const auto* view = std::get_if<ViewAttributes>(&attributes))
+    return hash.add(static_cast<std::uint64_t>(view->offset));
   if (const auto* c = std::get_if<CoefficientAttributes>(&attributes))
     return hash.add(std::bit_cast<std::uint64_t>(c->coefficient.value));
   if (const auto* r = std::get_if<ReductionAttributes>(&attributes)) return hash.add(r->axes);
@@ -116,7 +122,8 @@ std::uint64_t hash_of(const Trace& trace, const CompileOptions& options) {
   Hash hash;
   for (const Node& node : trace.nodes()) {
     hash.add(static_cast<std::uint64_t>(node.op) | static_cast<std::uint64_t>(node.dtype) << 8U |
-             static_cast<std::uint64_t>(node.arity) << 16U | static_cast<std::uint64_t>(node.inputs[0]) << 32U);
+             static_cast<std::uint64_t>(node.arity) << 16U |
+             static_cast<std::uint64_t>(node.inputs[0]) << 32U);
     if (node.arity > 1) hash.add(node.inputs[1] | static_cast<std::uint64_t>(node.inputs[2]) << 32U);
     if (node.arity == 0 || row_of(node.op).family == Family::layout || node.op == Op::view) {
       hash.add(node.shape);
@@ -127,9 +134,11 @@ std::uint64_t hash_of(const Trace& trace, const CompileOptions& options) {
   for (const Array& capture : trace.captures())
     hash.add(reinterpret_cast<std::uintptr_t>(ArrayAccess::body_or_null(capture)->data()));
   for (std::uint32_t result : trace.results()) hash.add(result);
-  for (const TraceStore& store : trace.stores()) hash.add(store.destination | static_cast<std::uint64_t>(store.value) << 32U);
+  for (const TraceStore& store : trace.stores())
+    hash.add(store.destination | static_cast<std::uint64_t>(store.value) << 32U);
   for (const ArgumentSpec& argument : trace.arguments())
-    hash.add(static_cast<std::uint64_t>(argument.alignment) | static_cast<std::uint64_t>(argument.number) << 8U |
+    hash.add(static_cast<std::uint64_t>(argument.alignment) |
+             static_cast<std::uint64_t>(argument.number) << 8U |
              static_cast<std::uint64_t>(argument.position) << 16U |
              static_cast<std::uint64_t>(static_cast<std::uint32_t>(argument.member)) << 32U);
   hash.add(static_cast<std::uint64_t>(options.io_dtype ? static_cast<int>(*options.io_dtype) + 1 : 0) |
@@ -158,7 +167,8 @@ struct CacheState {
   std::size_t bytes = 0;
   std::atomic<std::size_t> hits{0}, misses{0};
 
-  std::shared_ptr<const Executable> find(std::uint64_t hash, const Trace& trace, const CompileOptions& options) {
+  std::shared_ptr<const Executable> find(std::uint64_t hash, const Trace& trace,
+                                         const CompileOptions& options) {
     const auto [begin, end] = table.equal_range(hash);
     for (auto it = begin; it != end; ++it) {
       if (!matches(it->second->key, trace, options)) continue;

@@ -56,17 +56,29 @@ using detail::ArrayAccess;
 using detail::ArrayBody;
 using detail::text;
 
+namespace {
+
+const detail::Executable& built(const std::shared_ptr<const detail::Executable>& executable) {
+  if (!executable) throw ArgumentError("this Graph is an empty handle; take it from a Compiled");
+  return *executable;
+}
+
+}  // namespace
+
 void Graph::execute(const Bindings& bindings) const {
+  const detail::Executable& executable = built(executable_);
   const detail::BindingTable* table = bindings.table_.get();
   if (table == nullptr || table->executable != executable_)
     throw ArgumentError("execute: these bindings belong to another graph; take them from the same Compiled");
-  executable_->execute(*table);
+  executable.execute(*table);
 }
-std::string Graph::to_string() const { return executable_->to_string(); }
-std::string Graph::to_dot() const { return executable_->to_dot(); }
-std::string Graph::to_json() const { return executable_->to_json(); }
+std::string Graph::to_string() const { return built(executable_).to_string(); }
+std::string Graph::to_dot() const { return built(executable_).to_dot(); }
+std::string Graph::to_json() const { return built(executable_).to_json(); }
 
-std::vector<std::string> Bindings::names() const { return table_ ? table_->names : std::vector<std::string>{}; }
+std::vector<std::string> Bindings::names() const {
+  return table_ ? table_->names : std::vector<std::string>{};
+}
 
 namespace {
 
@@ -75,33 +87,43 @@ std::size_t position_of(const std::vector<std::string>& names, const std::string
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   std::string known;
   for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
+  if (names.empty())
+    throw ArgumentError("bindings: an empty handle; take it from a Compiled with bindings(args...)");
   throw ArgumentError(text("bindings: no tensor is called ", name, "; there are: ", known));
 }
 
 }  // namespace
 
-Array Bindings::get(const std::string& name) const { return table_->memory[position_of(names(), name)]; }
+Array Bindings::get(const std::string& name) const {
+  const std::size_t position = position_of(names(), name);
+  return table_->memory[position];
+}
 
 void Bindings::set(const std::string& name, const Array& memory) {
-  Array& bound = table_->memory[position_of(names(), name)];
+  const std::size_t position = position_of(names(), name);
+  Array& bound = table_->memory[position];
   const ArrayBody& old = *ArrayAccess::body_or_null(bound);
   const ArrayBody& body = ArrayAccess::body(memory, "bindings");
   auto refuse = [&](const std::string& what) {
-    throw ArgumentError(text("bindings: ", name, " is ", old.dtype, old.shape, " with strides ", old.strides, " on ",
-                             old.device, "; the new memory ", what));
+    throw ArgumentError(text("bindings: ", name, " is ", old.dtype, old.shape, " with strides ", old.strides,
+                             " on ", old.device, "; the new memory ", what));
   };
-  if (body.kind != old.kind) refuse(old.kind == ArrayBody::Kind::number ? "is not a number" : "is not an array with memory");
+  if (body.kind != old.kind)
+    refuse(old.kind == ArrayBody::Kind::number ? "is not a number" : "is not an array with memory");
   if (old.kind == ArrayBody::Kind::number) {
-    if (detail::is_integer(old.dtype) && body.value.kind == detail::ScalarValue::Kind::real) refuse("is not a whole number");
+    if (detail::is_integer(old.dtype) && body.value.kind == detail::ScalarValue::Kind::real)
+      refuse("is not a whole number");
     bound = memory;
     return;
   }
   if (body.dtype != old.dtype || body.shape != old.shape) refuse(text("is ", body.dtype, body.shape));
-  if (detail::canonical_strides(body.shape, body.strides) != detail::canonical_strides(old.shape, old.strides))
+  if (detail::canonical_strides(body.shape, body.strides) !=
+      detail::canonical_strides(old.shape, old.strides))
     refuse(text("has strides ", body.strides));
   if (body.device != old.device) refuse(text("is on ", body.device));
   if (detail::alignment_of(body.data()) < detail::alignment_of(old.data()))
-    refuse(text("is aligned to ", detail::alignment_of(body.data()), " bytes, not ", detail::alignment_of(old.data())));
+    refuse(text("is aligned to ", detail::alignment_of(body.data()), " bytes, not ",
+                detail::alignment_of(old.data())));
   bound = memory;
 }
 
@@ -112,7 +134,9 @@ Graph Executable::handle(std::shared_ptr<const Executable> executable) {
   graph.executable_ = std::move(executable);
   return graph;
 }
-Graph graph_of(std::shared_ptr<const Executable> executable) { return Executable::handle(std::move(executable)); }
+Graph graph_of(std::shared_ptr<const Executable> executable) {
+  return Executable::handle(std::move(executable));
+}
 
 }  // namespace detail
 

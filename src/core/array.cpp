@@ -2,6 +2,7 @@
 // Array's members: asking, reading on the host, and the memory underneath.
 #include "stiletto/array.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -25,9 +26,10 @@ const ArrayBody& body_of(const Array& array, const char* what) { return ArrayAcc
 const ArrayBody& readable(const Array& array, const char* reader) {
   const ArrayBody& body = body_of(array, reader);
   if (body.kind == ArrayBody::Kind::traced)
-    throw TraceError(text(reader, ": a traced array (", body.dtype, body.shape,
-                          ") has no values while its function is being recorded; branch with where(), pass the value as "
-                          "an argument, or read it from what the compiled function returns"));
+    throw TraceError(
+        text(reader, ": a traced array (", body.dtype, body.shape,
+             ") has no values while its function is being recorded; branch with where(), pass the value as "
+             "an argument, or read it from what the compiled function returns"));
   if (body.kind == ArrayBody::Kind::spec)
     throw TraceError(text(reader, ": a spec (", body.dtype, body.shape,
                           ") has no memory; make the array with zeros, empty, from_data or wrap"));
@@ -120,7 +122,8 @@ void Array::read_item(DType expected, void* out) const {
   const ArrayBody& body = readable(*this, "item");
   check_element_type(body, expected, "item");
   if (detail::element_count_unchecked(body.shape) != 1)
-    throw ShapeError(text("item: shape ", body.shape, " has more or less than one element; use at or to_vector"));
+    throw ShapeError(
+        text("item: shape ", body.shape, " has more or less than one element; use at or to_vector"));
   copy_element(body, 0, static_cast<std::byte*>(out));
 }
 
@@ -134,13 +137,15 @@ void Array::read_at(DType expected, std::span<const std::int64_t> index, void* o
   const ArrayBody& body = readable(*this, "at");
   check_element_type(body, expected, "at");
   if (index.size() != body.shape.size())
-    throw ShapeError(text("at: ", index.size(), " indices for shape ", body.shape, " of rank ", body.shape.size()));
+    throw ShapeError(
+        text("at: ", index.size(), " indices for shape ", body.shape, " of rank ", body.shape.size()));
   std::int64_t offset = 0;
   for (std::size_t axis = 0; axis < index.size(); ++axis) {
     const std::int64_t extent = body.shape[axis];
     const std::int64_t i = index[axis] < 0 ? index[axis] + extent : index[axis];
     if (i < 0 || i >= extent)
-      throw ShapeError(text("at: index ", index[axis], " is out of range for axis ", axis, " of shape ", body.shape));
+      throw ShapeError(
+          text("at: index ", index[axis], " is out of range for axis ", axis, " of shape ", body.shape));
     offset += i * body.strides[axis];
   }
   copy_element(body, offset, static_cast<std::byte*>(out));
@@ -149,7 +154,8 @@ void Array::read_at(DType expected, std::span<const std::int64_t> index, void* o
 Array Array::to(Device device) const {
   const ArrayBody& body = readable(*this, "to");
   if (device == body.device) return *this;
-  throw DeviceError(text("to: this build of Stiletto has no backend for ", device, "; arrays live on the CPU"));
+  throw DeviceError(
+      text("to: this build of Stiletto has no backend for ", device, "; arrays live on the CPU"));
 }
 
 }  // namespace stiletto
@@ -157,7 +163,8 @@ Array Array::to(Device device) const {
 namespace stiletto::detail {
 
 void ArrayAccess::throw_empty(const char* what) {
-  throw ArgumentError(text(what, ": the array is an empty handle; make it with zeros, empty, from_data or wrap"));
+  throw ArgumentError(
+      text(what, ": the array is an empty handle; make it with zeros, empty, from_data or wrap"));
 }
 
 namespace {
@@ -260,7 +267,25 @@ Array allocate_array(Device device, const Shape& shape, DType dtype) {
   return ArrayAccess::make(std::move(body));
 }
 
-void check_packing(DType dtype, const Shape& shape, const Strides& strides, std::int64_t offset, const char* what) {
+void fill_memory(const ArrayBody& to, const ArrayBody& value) {
+  const auto count = static_cast<std::size_t>(element_count_unchecked(to.shape));
+  auto* out = static_cast<std::byte*>(to.data());
+  const std::size_t size = bytes_for(to.dtype, 1);
+  if (to.dtype == DType::float4_e2m1) {
+    std::byte code{};
+    copy_element(value, 0, &code);
+    std::memset(out, std::to_integer<int>(code | code << 4),
+                bytes_for(to.dtype, static_cast<std::int64_t>(count)));
+    return;
+  }
+  // Doubling what is filled already copies at the speed of memory.
+  if (count > 0) copy_element(value, 0, out);
+  for (std::size_t filled = 1; filled < count; filled *= 2)
+    std::memcpy(out + filled * size, out, std::min(filled, count - filled) * size);
+}
+
+void check_packing(DType dtype, const Shape& shape, const Strides& strides, std::int64_t offset,
+                   const char* what) {
   if (dtype != DType::float4_e2m1) return;
   bool ok = offset % 2 == 0;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -268,8 +293,9 @@ void check_packing(DType dtype, const Shape& shape, const Strides& strides, std:
     ok = ok && (strides[i] % 2 == 0 || (strides[i] == 1 && shape[i] % 2 == 0));
   }
   if (!ok)
-    throw ShapeError(text(what, ": float4_e2m1 is packed two to a byte: offset ", offset, ", shape ", shape, ", strides ",
-                          strides, " would split one; offsets and strides have to be even, and the extent along "
+    throw ShapeError(text(what, ": float4_e2m1 is packed two to a byte: offset ", offset, ", shape ", shape,
+                          ", strides ", strides,
+                          " would split one; offsets and strides have to be even, and the extent along "
                           "stride 1 too"));
 }
 

@@ -24,7 +24,7 @@ struct ArrayBody {
   enum class Kind : std::uint8_t { concrete, number, traced, spec };
   Kind kind = Kind::concrete;
   DType dtype = DType::float32;
-  bool weak = false;  // a C++ number: see OperandType
+  bool weak = false;    // a C++ number: see OperandType
   bool scalar = false;  // a number, or traced arithmetic among numbers
   Device device = Device::cpu();
   Shape shape;
@@ -33,7 +33,7 @@ struct ArrayBody {
   std::shared_ptr<Storage> storage;  // concrete
   std::int64_t offset = 0;           // elements from the storage's first byte to the first element
 
-  ScalarValue value;                  // number
+  ScalarValue value;                   // number
   alignas(8) std::byte bytes[8] = {};  // number, in its dtype
 
   std::uint64_t trace = 0;  // traced: which trace, and which node of it
@@ -67,6 +67,9 @@ Array make_view(const ArrayBody& of, Shape shape, Strides strides, std::int64_t 
 std::shared_ptr<Storage> allocate(Device device, std::size_t bytes);
 Array allocate_array(Device device, const Shape& shape, DType dtype);
 
+/// Every element of `to`, which is contiguous, becomes the value, an array or number of the same dtype.
+void fill_memory(const ArrayBody& to, const ArrayBody& value);
+
 /// Alignment of an address in bytes, a power of two of at most 16.
 inline int alignment_of(const void* pointer) {
   const auto low = reinterpret_cast<std::uintptr_t>(pointer) | 16U;
@@ -74,6 +77,7 @@ inline int alignment_of(const void* pointer) {
 }
 
 /// Refuses strides of float4_e2m1 that would split a byte; `what` names the operation.
-void check_packing(DType dtype, const Shape& shape, const Strides& strides, std::int64_t offset, const char* what);
+void check_packing(DType dtype, const Shape& shape, const Strides& strides, std::int64_t offset,
+                   const char* what);
 
 }  // namespace stiletto::detail

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Printing arrays: nested brackets of values, the middle of long axes elided; only the type where there are no values.
+// Printing arrays: nested brackets of values, the middle of long axes elided; only the type where there are
+// no values.
 #include <ostream>
 #include <string>
 

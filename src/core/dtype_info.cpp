@@ -14,7 +14,8 @@ std::optional<DType> promote_equals(DType a, DType b) {
   if (a == DType::boolean) return b;
   if (b == DType::boolean) return a;
   if (is_floating(a) != is_floating(b)) return is_floating(a) ? a : b;
-  if (bits_of(a) == bits_of(b)) return is_floating(a) ? DType::float32 : DType::int32;  // f16·bf16, int8·uint8
+  if (bits_of(a) == bits_of(b))
+    return is_floating(a) ? DType::float32 : DType::int32;  // f16·bf16, int8·uint8
   return bits_of(a) > bits_of(b) ? a : b;
 }
 

@@ -108,14 +108,15 @@ bool overlaps_itself(std::span<const std::int64_t> extents, std::span<const std:
 
 namespace {
 
-/// Whether Σ dₖ·strideₖ = distance has a solution with −(aₖ−1)… ≤ dₖ ≤ …(bₖ−1), largest stride first. With nesting
-/// strides at most two values of each dₖ can lead to a solution: the quotient and its neighbour.
+/// Whether Σ dₖ·strideₖ = distance has a solution with −(aₖ−1)… ≤ dₖ ≤ …(bₖ−1), largest stride first. With
+/// nesting strides at most two values of each dₖ can lead to a solution: the quotient and its neighbour.
 bool meets(const std::vector<Step>& a, const std::vector<Step>& b, std::size_t axis, std::int64_t distance) {
   if (axis == 0) return distance == 0;
   const Step& step = a[axis - 1];
   const std::int64_t quotient = distance / step.stride;
   for (std::int64_t d = quotient - 1; d <= quotient + 1; ++d)
-    if (d > -step.extent && d < b[axis - 1].extent && meets(a, b, axis - 1, distance - d * step.stride)) return true;
+    if (d > -step.extent && d < b[axis - 1].extent && meets(a, b, axis - 1, distance - d * step.stride))
+      return true;
   return false;
 }
 
@@ -168,7 +169,8 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
 std::optional<Strides> reshape_strides(const Shape& shape, const Strides& strides, const Shape& target) {
   if (is_row_major(shape, strides)) return row_major(target);
   Strides result = row_major(target);  // extents of 1 keep these
-  // Walk both shapes from the inside, matching groups of equal size; a group of the source must be walked evenly.
+  // Walk both shapes from the inside, matching groups of equal size; a group of the source must be walked
+  // evenly.
   std::size_t s = shape.size(), t = target.size();
   while (s > 0 || t > 0) {
     while (s > 0 && shape[s - 1] == 1) --s;

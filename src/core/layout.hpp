@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on shapes and strides: sizes with overflow checks, row-major strides, the elements a view reaches, and the
-// tests for overlap that the alias rules rest on.
+// Arithmetic on shapes and strides: sizes with overflow checks, row-major strides, the elements a view
+// reaches, and the tests for overlap that the alias rules rest on.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,8 @@
 
 namespace stiletto::detail {
 
-/// Number of elements. A negative extent or a product beyond 63 bits throws ShapeError; `what` names the operation.
+/// Number of elements. A negative extent or a product beyond 63 bits throws ShapeError; `what` names the
+/// operation.
 std::int64_t element_count(const Shape& shape, const char* what);
 inline std::int64_t element_count_unchecked(const Shape& shape) {
   std::int64_t count = 1;
@@ -42,8 +43,8 @@ inline bool is_row_major(const Shape& shape, const Strides& strides) {
   return row_major;
 }
 
-/// Strides with those of extents 1 (which mean nothing) replaced by what row-major order would give them there, and all
-/// of them row-major when there are no elements: equal layouts become equal strides.
+/// Strides with those of extents 1 (which mean nothing) replaced by what row-major order would give them
+/// there, and all of them row-major when there are no elements: equal layouts become equal strides.
 Strides canonical_strides(const Shape& shape, const Strides& strides);
 
 /// Dense strides whose axes lie in memory in the given order, outermost first.
@@ -59,8 +60,8 @@ Reach reach_of(const Shape& shape, const Strides& strides, const char* what);
 /// Whether two different indices may reach the same element (exact where strides nest, else true).
 bool overlaps_itself(std::span<const std::int64_t> extents, std::span<const std::int64_t> strides);
 
-/// Two views of one buffer, as extents, strides and first element, in a common unit. Exact where both have the same
-/// strides and those nest; else true as soon as the ranges cross.
+/// Two views of one buffer, as extents, strides and first element, in a common unit. Exact where both have
+/// the same strides and those nest; else true as soon as the ranges cross.
 struct ViewExtent {
   std::span<const std::int64_t> extents, strides;
   std::int64_t first;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number bound by value: exact as the caller wrote it (a double or a 64-bit integer), converted where it is used.
+// A number bound by value: exact as the caller wrote it (a double or a 64-bit integer), converted where it is
+// used.
 #pragma once
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on concrete arrays outside a trace: each is a jit call of one operation, so that it goes through the same
-// rules, the same cache and the same backend as everything else.
+// Operations on concrete arrays outside a trace: each is a jit call of one operation, so that it goes through
+// the same rules, the same cache and the same backend as everything else.
 #include "ops/apply.hpp"
 #include "stiletto/compile.hpp"
 #include "stiletto/nn.hpp"
@@ -14,10 +14,12 @@ Array eager_apply(Op op, std::span<const Array* const> operands, const Attribute
     case 1:
       return jit([&](const Array& x) { return apply(op, {&x}, attributes); }, *operands[0]);
     case 2:
-      return jit([&](const Array& a, const Array& b) { return apply(op, {&a, &b}, attributes); }, *operands[0], *operands[1]);
+      return jit([&](const Array& a, const Array& b) { return apply(op, {&a, &b}, attributes); },
+                 *operands[0], *operands[1]);
     default:
-      return jit([&](const Array& a, const Array& b, const Array& c) { return apply(op, {&a, &b, &c}, attributes); },
-                 *operands[0], *operands[1], *operands[2]);
+      return jit(
+          [&](const Array& a, const Array& b, const Array& c) { return apply(op, {&a, &b, &c}, attributes); },
+          *operands[0], *operands[1], *operands[2]);
   }
 }
 
@@ -25,23 +27,17 @@ Array eager_cast(Op op, const Array& x, DType dtype) {
   return jit([&](const Array& a) { return apply_cast(op, a, dtype); }, x);
 }
 
-/// A fill is a store: its memory can be on any device, whatever the number's is.
-Array eager_fill(const Array& value, Shape shape, DType dtype, Device device) {
-  const Array result = allocate_array(device, shape, dtype);
-  jit([](const Array& to, const Array& v) { stiletto::assign(to, v); }, result, value);
-  return result;
-}
-
 void eager_assign(const Array& destination, const Array& value) {
   jit([](const Array& to, const Array& v) { stiletto::assign(to, v); }, destination, value);
 }
 
 void eager_matmul_into(const Array& c, const Array& a, const Array& b, double alpha, double beta) {
-  jit([&](const Array& to, const Array& x, const Array& y) { stiletto::matmul_into(to, x, y, alpha, beta); }, c, a, b);
+  jit([&](const Array& to, const Array& x, const Array& y) { stiletto::matmul_into(to, x, y, alpha, beta); },
+      c, a, b);
 }
 
 }  // namespace
 
-EagerTable make_eager_table() { return {eager_apply, eager_cast, eager_fill, eager_assign, eager_matmul_into}; }
+EagerTable make_eager_table() { return {eager_apply, eager_cast, eager_assign, eager_matmul_into}; }
 
 }  // namespace stiletto::detail

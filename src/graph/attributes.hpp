@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation carries besides its operands: small structs, compared member by member as part of the plan key.
+// What an operation carries besides its operands: small structs, compared member by member as part of the
+// plan key.
 #pragma once
 #include <bit>
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Permuted and reshaped results. A permute or reshape of a computed value never moves data: it says how the value that
-// lies under it is written. This peels such nodes off and carries the memory layout down to that value.
+// Permuted and reshaped results. A permute or reshape of a computed value never moves data: it says how the
+// value that lies under it is written. This peels such nodes off and carries the memory layout down to that
+// value.
 #pragma once
 #include <cstdint>
 #include <optional>

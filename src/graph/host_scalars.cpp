@@ -21,51 +21,88 @@ double gelu_tanh(double x) {
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 /// f(x)·x where the factor vanishes at −∞ faster than x grows.
-double vanishing(double x, double factor) { return x == -std::numeric_limits<double>::infinity() ? 0 : x * factor; }
+double vanishing(double x, double factor) {
+  return x == -std::numeric_limits<double>::infinity() ? 0 : x * factor;
+}
 
 double real_unary(Op op, double x, double c) {
   switch (op) {
-    case Op::negate: return -x;
-    case Op::abs: return std::abs(x);
-    case Op::exp: return std::exp(x);
-    case Op::log: return std::log(x);
-    case Op::sqrt: return std::sqrt(x);
-    case Op::rsqrt: return 1 / std::sqrt(x);
-    case Op::square: return x * x;
-    case Op::reciprocal: return 1 / x;
-    case Op::sin: return std::sin(x);
-    case Op::cos: return std::cos(x);
-    case Op::tan: return std::tan(x);
-    case Op::tanh: return std::tanh(x);
-    case Op::erf: return std::erf(x);
-    case Op::ceil: return std::ceil(x);
-    case Op::floor: return std::floor(x);
-    case Op::relu: return nan_max(x, 0);
-    case Op::leaky_relu: return x > 0 ? x : c * x;
-    case Op::clipped_relu: return nan_min(nan_max(x, 0), c);
-    case Op::sigmoid: return sigmoid(x);
-    case Op::silu: return vanishing(x, sigmoid(x));
-    case Op::softplus: return softplus(x);
-    case Op::elu: return x > 0 ? x : c * std::expm1(x);
-    case Op::gelu: return vanishing(x, 0.5 * std::erfc(-x / std::sqrt(2.0)));
-    case Op::gelu_tanh: return x == -std::numeric_limits<double>::infinity() ? 0 : gelu_tanh(x);
-    default: break;
+    case Op::negate:
+      return -x;
+    case Op::abs:
+      return std::abs(x);
+    case Op::exp:
+      return std::exp(x);
+    case Op::log:
+      return std::log(x);
+    case Op::sqrt:
+      return std::sqrt(x);
+    case Op::rsqrt:
+      return 1 / std::sqrt(x);
+    case Op::square:
+      return x * x;
+    case Op::reciprocal:
+      return 1 / x;
+    case Op::sin:
+      return std::sin(x);
+    case Op::cos:
+      return std::cos(x);
+    case Op::tan:
+      return std::tan(x);
+    case Op::tanh:
+      return std::tanh(x);
+    case Op::erf:
+      return std::erf(x);
+    case Op::ceil:
+      return std::ceil(x);
+    case Op::floor:
+      return std::floor(x);
+    case Op::relu:
+      return nan_max(x, 0);
+    case Op::leaky_relu:
+      return x > 0 ? x : c * x;
+    case Op::clipped_relu:
+      return nan_min(nan_max(x, 0), c);
+    case Op::sigmoid:
+      return sigmoid(x);
+    case Op::silu:
+      return vanishing(x, sigmoid(x));
+    case Op::softplus:
+      return softplus(x);
+    case Op::elu:
+      return x > 0 ? x : c * std::expm1(x);
+    case Op::gelu:
+      return vanishing(x, 0.5 * std::erfc(-x / std::sqrt(2.0)));
+    case Op::gelu_tanh:
+      return x == -std::numeric_limits<double>::infinity() ? 0 : gelu_tanh(x);
+    default:
+      break;
   }
   throw InternalError(text("no host form of ", name_of(op), "; please report this"));
 }
 
 double real_binary(Op op, double a, double b) {
   switch (op) {
-    case Op::add: return a + b;
-    case Op::subtract: return a - b;
-    case Op::multiply: return a * b;
-    case Op::divide: return a / b;
-    case Op::maximum: return std::isnan(b) ? b : nan_max(a, b);
-    case Op::minimum: return std::isnan(b) ? b : nan_min(a, b);
-    case Op::pow: return std::pow(a, b);
-    case Op::fmod: return std::fmod(a, b);
-    case Op::atan2: return std::atan2(a, b);
-    default: break;
+    case Op::add:
+      return a + b;
+    case Op::subtract:
+      return a - b;
+    case Op::multiply:
+      return a * b;
+    case Op::divide:
+      return a / b;
+    case Op::maximum:
+      return std::isnan(b) ? b : nan_max(a, b);
+    case Op::minimum:
+      return std::isnan(b) ? b : nan_min(a, b);
+    case Op::pow:
+      return std::pow(a, b);
+    case Op::fmod:
+      return std::fmod(a, b);
+    case Op::atan2:
+      return std::atan2(a, b);
+    default:
+      break;
   }
   throw InternalError(text("no host form of ", name_of(op), "; please report this"));
 }
@@ -76,19 +113,31 @@ Integer wrap(std::uint64_t x) { return static_cast<Integer>(x); }
 Integer integer_operation(Op op, Integer a, Integer b) {
   const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
   switch (op) {
-    case Op::negate: return wrap(-ua);
-    case Op::abs: return a < 0 ? wrap(-ua) : a;
-    case Op::square: return wrap(ua * ua);
+    case Op::negate:
+      return wrap(-ua);
+    case Op::abs:
+      return a < 0 ? wrap(-ua) : a;
+    case Op::square:
+      return wrap(ua * ua);
     case Op::ceil:
-    case Op::floor: return a;
-    case Op::relu: return std::max<Integer>(a, 0);
-    case Op::add: return wrap(ua + ub);
-    case Op::subtract: return wrap(ua - ub);
-    case Op::multiply: return wrap(ua * ub);
-    case Op::maximum: return std::max(a, b);
-    case Op::minimum: return std::min(a, b);
-    case Op::fmod: return b == 0 || b == -1 ? 0 : a % b;
-    default: break;
+    case Op::floor:
+      return a;
+    case Op::relu:
+      return std::max<Integer>(a, 0);
+    case Op::add:
+      return wrap(ua + ub);
+    case Op::subtract:
+      return wrap(ua - ub);
+    case Op::multiply:
+      return wrap(ua * ub);
+    case Op::maximum:
+      return std::max(a, b);
+    case Op::minimum:
+      return std::min(a, b);
+    case Op::fmod:
+      return b == 0 || b == -1 ? 0 : a % b;
+    default:
+      break;
   }
   throw InternalError(text("no host form of ", name_of(op), " on integers; please report this"));
 }
@@ -96,12 +145,18 @@ Integer integer_operation(Op op, Integer a, Integer b) {
 template <class T>
 bool compare(Op op, T a, T b) {
   switch (op) {
-    case Op::less: return a < b;
-    case Op::less_equal: return a <= b;
-    case Op::greater: return a > b;
-    case Op::greater_equal: return a >= b;
-    case Op::equal: return a == b;
-    default: return a != b;
+    case Op::less:
+      return a < b;
+    case Op::less_equal:
+      return a <= b;
+    case Op::greater:
+      return a > b;
+    case Op::greater_equal:
+      return a >= b;
+    case Op::equal:
+      return a == b;
+    default:
+      return a != b;
   }
 }
 
@@ -157,8 +212,9 @@ ScalarValue evaluate_scalar(const Node& node, std::span<const ScalarValue> v) {
     return evaluate_scalar(step, raised);
   } else if (real) {
     const auto* c = std::get_if<CoefficientAttributes>(&node.attributes);
-    result = ScalarValue::of(v.size() == 1 ? real_unary(node.op, v[0].as_double(), c ? c->coefficient.value : 0)
-                                           : real_binary(node.op, v[0].as_double(), v[1].as_double()));
+    result =
+        ScalarValue::of(v.size() == 1 ? real_unary(node.op, v[0].as_double(), c ? c->coefficient.value : 0)
+                                      : real_binary(node.op, v[0].as_double(), v[1].as_double()));
   } else {
     result = ScalarValue::of(integer_operation(node.op, v[0].integer, v.size() > 1 ? v[1].integer : 0));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic among numbers, done on the host: in double and 64-bit integers, so that it is the same on every backend.
+// Arithmetic among numbers, done on the host: in double and 64-bit integers, so that it is the same on every
+// backend.
 #pragma once
 #include <span>
 

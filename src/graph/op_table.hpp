@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row per operation: its name, operands and the family whose shape and dtype rules it follows. Shape inference,
-// printing, hashing and equality follow from the row; so does the list of cases the numeric tests run.
+// One row per operation: its name, operands and the family whose shape and dtype rules it follows. Shape
+// inference, printing, hashing and equality follow from the row; so does the list of cases the numeric tests
+// run.
 #pragma once
 #include <span>
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trace as text, and the check of its invariants between recording and lowering.
-#include "core/text.hpp"
 #include "graph/print.hpp"
+#include "core/text.hpp"
 #include "graph/trace.hpp"
 #include "stiletto/error.hpp"
 
 namespace stiletto::detail {
 
 std::string attributes_text(Op op, const Attributes& attributes) {
-  if (const auto* c = std::get_if<CoefficientAttributes>(&attributes)) return text(", ", c->coefficient.value);
+  if (const auto* c = std::get_if<CoefficientAttributes>(&attributes))
+    return text(", ", c->coefficient.value);
   if (const auto* r = std::get_if<ReductionAttributes>(&attributes))
     return text(op == Op::softmax ? ", axis=" : ", axes=", r->axes, r->keep_dims ? ", keep_dims" : "");
   if (const auto* p = std::get_if<PermuteAttributes>(&attributes)) return text(", axes=", p->axes);
@@ -31,7 +32,8 @@ std::string leaf_name(const Trace& trace, const Node& node) {
 }
 
 std::string node_text(const Trace& trace, const Node& node) {
-  if (node.op == Op::argument || node.op == Op::capture || node.op == Op::scalar) return leaf_name(trace, node);
+  if (node.op == Op::argument || node.op == Op::capture || node.op == Op::scalar)
+    return leaf_name(trace, node);
   std::string result = text(name_of(node.op), "(");
   for (std::size_t i = 0; i < node.arity; ++i) result += text(i ? ", " : "", '%', node.inputs[i]);
   return result + attributes_text(node.op, node.attributes) + ")";
@@ -48,7 +50,8 @@ std::string Trace::to_string() const {
     if (!is_row_major(node.shape, node.strides)) result += text(" strides ", node.strides);
     result += '\n';
   }
-  for (const TraceStore& store : stores_) result += text("  store %", store.value, " -> %", store.destination, "\n");
+  for (const TraceStore& store : stores_)
+    result += text("  store %", store.value, " -> %", store.destination, "\n");
   for (std::uint32_t node : results_) result += text("  return %", node, "\n");
   return result;
 }
@@ -56,8 +59,8 @@ std::string Trace::to_string() const {
 void Trace::verify() const {
   auto require = [&](bool holds, std::size_t node, const char* rule) {
     if (!holds)
-      throw InternalError(text("the trace breaks a rule at node ", node, " (", rule, "); please report this with\n",
-                               to_string()));
+      throw InternalError(text("the trace breaks a rule at node ", node, " (", rule,
+                               "); please report this with\n", to_string()));
   };
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
@@ -68,8 +71,10 @@ void Trace::verify() const {
     if (node.scalar) require(node.shape.size() == 0, i, "numbers have rank 0");
   }
   for (const TraceStore& store : stores_) {
-    require(store.destination < nodes_.size() && store.value < nodes_.size(), store.destination, "stores name nodes");
-    require(is_leaf_or_view(store.destination), store.destination, "stores go to arguments, captures and their views");
+    require(store.destination < nodes_.size() && store.value < nodes_.size(), store.destination,
+            "stores name nodes");
+    require(is_leaf_or_view(store.destination), store.destination,
+            "stores go to arguments, captures and their views");
   }
 }
 

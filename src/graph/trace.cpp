@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording. Everything here runs on every jit call, so nothing is looked up or allocated beyond the node itself.
+// Recording. Everything here runs on every jit call, so nothing is looked up or allocated beyond the node
+// itself.
 #include "graph/trace.hpp"
 
 #include <atomic>
@@ -119,8 +120,9 @@ Array Trace::add_argument(const Array& example, int position, int member) {
 std::uint32_t Trace::add_capture(const ArrayBody& body, const Array& array) {
   for (std::size_t i = 0; i < captures_.size(); ++i) {
     const ArrayBody& other = *ArrayAccess::body_or_null(captures_[i]);
-    if (&other == &body || (other.storage == body.storage && other.offset == body.offset && other.dtype == body.dtype &&
-                            other.shape == body.shape && other.strides == body.strides))
+    if (&other == &body ||
+        (other.storage == body.storage && other.offset == body.offset && other.dtype == body.dtype &&
+         other.shape == body.shape && other.strides == body.strides))
       return capture_nodes_[i];
   }
   Node node;
@@ -139,7 +141,8 @@ std::uint32_t Trace::import(const Array& array, const char* operation) {
   switch (body.kind) {
     case ArrayBody::Kind::traced:
       if (body.trace != id_)
-        throw TraceError(text(operation_name(operation), ": an operand belongs to trace ", body.trace, ", this is trace ", id_,
+        throw TraceError(text(operation_name(operation), ": an operand belongs to trace ", body.trace,
+                              ", this is trace ", id_,
                               "; a traced array is only usable inside the call that made it"));
       return body.node;
     case ArrayBody::Kind::number:
@@ -153,7 +156,9 @@ std::uint32_t Trace::import(const Array& array, const char* operation) {
                         ") has no memory to capture; pass it as an argument"));
 }
 
-std::string Trace::operation_name(const char* name) const { return text("operation ", nodes_.size(), ", ", name); }
+std::string Trace::operation_name(const char* name) const {
+  return text("operation ", nodes_.size(), ", ", name);
+}
 
 std::uint32_t Trace::root_of(std::uint32_t node) const {
   return nodes_[node].op == Op::view ? nodes_[node].inputs[0] : node;
@@ -166,11 +171,13 @@ std::int64_t Trace::offset_of(std::uint32_t node) const {
 Reach Trace::bounds_of(std::uint32_t node) const {
   const Node& root = nodes_[root_of(node)];
   if (root.op == Op::capture) {  // known by identity, so its whole storage is
-    const ArrayBody& body = *ArrayAccess::body_or_null(captures_[std::get<LeafAttributes>(root.attributes).index]);
+    const ArrayBody& body =
+        *ArrayAccess::body_or_null(captures_[std::get<LeafAttributes>(root.attributes).index]);
     const std::int64_t elements = body.storage->bytes * 8 / bits_of(body.dtype);
     return {-body.offset, elements - 1 - body.offset};
   }
-  // Another call's argument may lie in a smaller storage: only what the argument itself spans is sure to be there.
+  // Another call's argument may lie in a smaller storage: only what the argument itself spans is sure to be
+  // there.
   return reach_of(root.shape, root.strides, "view");
 }
 
@@ -179,15 +186,17 @@ void Trace::check_not_stored(std::uint32_t node, const char* operation) const {
   const std::uint32_t root = root_of(node);
   auto storage = [&](std::uint32_t leaf) -> const Storage* {
     if (nodes_[leaf].op != Op::capture) return nullptr;
-    return ArrayAccess::body_or_null(captures_[std::get<LeafAttributes>(nodes_[leaf].attributes).index])->storage.get();
+    return ArrayAccess::body_or_null(captures_[std::get<LeafAttributes>(nodes_[leaf].attributes).index])
+        ->storage.get();
   };
   for (const TraceStore& store : stores_) {
     const std::uint32_t stored = root_of(store.destination);
     if (stored != root && (storage(root) == nullptr || storage(stored) != storage(root))) continue;
     const std::uint32_t index = std::get<LeafAttributes>(nodes_[root].attributes).index;
-    throw TraceError(text(operation_name(operation), ": reads ",
-                          nodes_[root].op == Op::argument ? arguments_[index].name() : text("capture", index),
-                          " after the trace stored to it; use the value that was stored, or compute this before the store"));
+    throw TraceError(text(
+        operation_name(operation), ": reads ",
+        nodes_[root].op == Op::argument ? arguments_[index].name() : text("capture", index),
+        " after the trace stored to it; use the value that was stored, or compute this before the store"));
   }
 }
 
@@ -208,7 +217,9 @@ Array Trace::record_view(std::uint32_t of, Shape shape, Strides strides, std::in
   return handle(push(node));
 }
 
-void Trace::record_store(std::uint32_t destination, std::uint32_t value) { stores_.push_back({destination, value}); }
+void Trace::record_store(std::uint32_t destination, std::uint32_t value) {
+  stores_.push_back({destination, value, static_cast<std::uint32_t>(nodes_.size())});
+}
 
 void Trace::add_result(const Array& array) { results_.push_back(import(array, "return")); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace: what one call of a user's function did, as a list of nodes that name earlier nodes by index. One trace at
-// a time records on a thread; traces nest (compile inside a traced function) as a stack.
+// The trace: what one call of a user's function did, as a list of nodes that name earlier nodes by index. One
+// trace at a time records on a thread; traces nest (compile inside a traced function) as a stack.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -54,6 +54,7 @@ struct TraceScalar {
 
 struct TraceStore {
   std::uint32_t destination, value;  // an argument, capture or view; any node
+  std::uint32_t position;            // nodes recorded before it
 };
 
 class Trace {
@@ -84,7 +85,9 @@ class Trace {
   std::string operation_name(const char* name) const;
   /// The argument or capture under a leaf or view, or the node itself.
   std::uint32_t root_of(std::uint32_t node) const;
-  bool is_leaf_or_view(std::uint32_t node) const { return nodes_[node].op <= Op::view && nodes_[node].op != Op::scalar; }
+  bool is_leaf_or_view(std::uint32_t node) const {
+    return nodes_[node].op <= Op::view && nodes_[node].op != Op::scalar;
+  }
   /// Elements from the root's first element to the node's.
   std::int64_t offset_of(std::uint32_t node) const;
   /// The elements a view of this node may reach, relative to its root's first element.

@@ -36,8 +36,9 @@ Operands bodies_of(std::span<const Array* const> arrays, const char* name) {
   for (const Array* array : arrays) {
     const ArrayBody& body = ArrayAccess::body(*array, name);
     if (body.kind == ArrayBody::Kind::traced && Trace::current() == nullptr)
-      throw TraceError(text(name, ": an operand belongs to trace ", body.trace,
-                            ", which has ended; return values from the traced function instead of storing its arrays"));
+      throw TraceError(
+          text(name, ": an operand belongs to trace ", body.trace,
+               ", which has ended; return values from the traced function instead of storing its arrays"));
     operands.all_numbers = operands.all_numbers && body.kind == ArrayBody::Kind::number;
     operands.list[operands.count++] = {&body};
   }
@@ -48,7 +49,8 @@ Operands bodies_of(std::span<const Array* const> arrays, const char* name) {
 void check_not_final(const Trace& trace, std::uint32_t operand, const char* name) {
   if (!trace.nodes()[operand].final_only) return;
   throw TraceError(text(trace.operation_name(name), ": operand %", operand, " is the ",
-                        name_of(trace.nodes()[operand].op), " of a computed value, which may only be returned or stored; ",
+                        name_of(trace.nodes()[operand].op),
+                        " of a computed value, which may only be returned or stored; ",
                         "transpose or reshape the inputs instead, or compute it in a function of its own"));
 }
 
@@ -70,7 +72,8 @@ void check_numbers_fit(const Node& node, std::span<const Operand> operands) {
   if (node.weak || !(is_integer(node.operand) || node.operand == DType::boolean)) return;
   if (row_of(node.op).rule == TypeRule::logical) return;
   for (const Operand& operand : operands)
-    if (operand.body->kind == ArrayBody::Kind::number && operand.body->weak && !fits(operand.body->value, node.operand))
+    if (operand.body->kind == ArrayBody::Kind::number && operand.body->weak &&
+        !fits(operand.body->value, node.operand))
       throw DTypeError(text(operation_text(name_of(node.op)), ": the number ", operand.body->value.integer,
                             " does not fit the array's dtype ", node.operand, "; cast the array first"));
 }
@@ -104,8 +107,9 @@ Array apply_cast(Op op, const Array& x, DType dtype) {
   node.dtype = dtype;
   node.operand = operands.list[0].body->dtype;
   if (op == Op::cast && dtype == DType::float8_e8m0)
-    throw DTypeError(text(operation_text("cast"), ": float8_e8m0 holds block scales, which quantize makes; cast ",
-                          node.operand, " to another dtype"));
+    throw DTypeError(text(operation_text("cast"),
+                          ": float8_e8m0 holds block scales, which quantize makes; cast ", node.operand,
+                          " to another dtype"));
   infer_shape(node, operands.view());
   if (op == Op::copy) node.strides = row_major(node.shape);  // what a copy is for
   if (Trace::current() != nullptr) return record(node, list);

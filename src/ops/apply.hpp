@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one way every computing operation takes: infer its result, then record it, fold it (numbers), or run it at once.
+// The one way every computing operation takes: infer its result, then record it, fold it (numbers), or run it
+// at once.
 #pragma once
 #include <initializer_list>
 #include <span>
@@ -24,19 +25,19 @@ Array apply_fill(const Array& value, Shape shape, DType dtype);
 /// "operation 7, matmul" while tracing, else "matmul".
 std::string operation_text(const char* name);
 
-/// Fills a node's dtype, operand dtype, weakness, shape and memory order from its operands. Throws ShapeError and
-/// DTypeError. One rule per family; in shape_rules.cpp and type_rules.cpp.
+/// Fills a node's dtype, operand dtype, weakness, shape and memory order from its operands. Throws ShapeError
+/// and DTypeError. One rule per family; in shape_rules.cpp and type_rules.cpp.
 void infer_types(Node& node, std::span<const Operand> operands);
 void infer_shape(Node& node, std::span<const Operand> operands);
 
 /// Strides of a dense pointwise result: the order that all operands of the full shape share, else row-major.
 Strides shared_order(const Shape& shape, std::span<const Operand> operands);
 
-/// What outside-of-trace operations run through; installed once by the eager layer, which lies below this one.
+/// What outside-of-trace operations run through; installed once by the eager layer, which lies below this
+/// one.
 struct EagerTable {
   Array (*apply)(Op op, std::span<const Array* const> operands, const Attributes& attributes);
   Array (*cast)(Op op, const Array& x, DType dtype);
-  Array (*fill)(const Array& value, Shape shape, DType dtype, Device device);
   void (*assign)(const Array& destination, const Array& value);
   void (*matmul_into)(const Array& c, const Array& a, const Array& b, double alpha, double beta);
 };

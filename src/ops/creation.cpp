@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making arrays. zeros, ones and full are constant nodes inside a trace; what would make memory there is refused.
+// Making arrays. zeros, ones and full are constant nodes inside a trace; what would make memory there is
+// refused.
 #include <algorithm>
 #include <cstring>
 
@@ -7,6 +8,7 @@
 #include "ops/apply.hpp"
 #include "stiletto/array.hpp"
 #include "stiletto/error.hpp"
+#include "stiletto/ops.hpp"
 
 namespace stiletto {
 
@@ -18,25 +20,32 @@ namespace {
 
 void refuse_in_trace(const char* name) {
   if (const detail::Trace* trace = detail::Trace::current())
-    throw TraceError(text(trace->operation_name(name), ": memory cannot be made inside a trace; make it outside and pass or "
+    throw TraceError(text(trace->operation_name(name),
+                          ": memory cannot be made inside a trace; make it outside and pass or "
                           "capture it (zeros, ones and full are constants here)"));
 }
 
 Array filled(const char* name, Shape shape, const Array& value, DType dtype, Device device) {
   detail::element_count(shape, name);
   if (ArrayAccess::body(value, name).shape.size() != 0)
-    throw ShapeError(text(detail::operation_text(name), ": the value has shape ", value.shape(), ", it has to have rank 0"));
+    throw ShapeError(text(detail::operation_text(name), ": the value has shape ", value.shape(),
+                          ", it has to have rank 0"));
   if (dtype == DType::float8_e8m0)
-    throw DTypeError(text(detail::operation_text(name), ": float8_e8m0 holds block scales, which quantize makes"));
+    throw DTypeError(
+        text(detail::operation_text(name), ": float8_e8m0 holds block scales, which quantize makes"));
   if (detail::Trace::current() != nullptr) return detail::apply_fill(value, shape, dtype);
-  return detail::eager_table().fill(value, shape, dtype, device);
+  const Array result = empty(shape, dtype, device);
+  detail::fill_memory(*ArrayAccess::body_or_null(result), ArrayAccess::body(cast(value, dtype), name));
+  return result;
 }
 
 }  // namespace
 
 Array zeros(Shape shape, DType dtype, Device device) { return filled("zeros", shape, 0, dtype, device); }
 Array ones(Shape shape, DType dtype, Device device) { return filled("ones", shape, 1, dtype, device); }
-Array full(Shape shape, Array value, DType dtype, Device device) { return filled("full", shape, value, dtype, device); }
+Array full(Shape shape, Array value, DType dtype, Device device) {
+  return filled("full", shape, value, dtype, device);
+}
 
 Array empty(Shape shape, DType dtype, Device device) {
   refuse_in_trace("empty");
@@ -44,7 +53,8 @@ Array empty(Shape shape, DType dtype, Device device) {
   return detail::allocate_array(device, shape, dtype);
 }
 
-Array wrap(void* pointer, Shape shape, DType dtype, Device device, Strides strides, std::shared_ptr<void> owner) {
+Array wrap(void* pointer, Shape shape, DType dtype, Device device, Strides strides,
+           std::shared_ptr<void> owner) {
   refuse_in_trace("wrap");
   const std::int64_t count = detail::element_count(shape, "wrap");
   if (strides.size() == 0) strides = detail::row_major(shape);

@@ -28,8 +28,12 @@ Array minimum(const Array& a, const Array& b) { return apply(Op::minimum, {&a, &
 Array pow(const Array& a, const Array& b) { return apply(Op::pow, {&a, &b}); }
 Array fmod(const Array& a, const Array& b) { return apply(Op::fmod, {&a, &b}); }
 Array atan2(const Array& a, const Array& b) { return apply(Op::atan2, {&a, &b}); }
-Array where(const Array& condition, const Array& a, const Array& b) { return apply(Op::where, {&condition, &a, &b}); }
-Array clamp(const Array& x, const Array& low, const Array& high) { return apply(Op::clamp, {&x, &low, &high}); }
+Array where(const Array& condition, const Array& a, const Array& b) {
+  return apply(Op::where, {&condition, &a, &b});
+}
+Array clamp(const Array& x, const Array& low, const Array& high) {
+  return apply(Op::clamp, {&x, &low, &high});
+}
 Array cast(const Array& x, DType dtype) { return detail::apply_cast(Op::cast, x, dtype); }
 Array abs(const Array& x) { return apply(Op::abs, {&x}); }
 Array exp(const Array& x) { return apply(Op::exp, {&x}); }

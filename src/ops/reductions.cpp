@@ -19,7 +19,8 @@ Dims resolve(const Array& x, const Axes& axes, const char* name) {
   for (std::int64_t axis : axes) {
     const std::size_t i = detail::normalized_axis(axis, shape.size(), detail::operation_text(name));
     if (chosen[i])
-      throw ShapeError(detail::text(detail::operation_text(name), ": axis ", axis, " is named twice for shape ", shape));
+      throw ShapeError(
+          detail::text(detail::operation_text(name), ": axis ", axis, " is named twice for shape ", shape));
     chosen[i] = true;
   }
   Dims result;
@@ -29,7 +30,8 @@ Dims resolve(const Array& x, const Axes& axes, const char* name) {
 }
 
 Array reduce(Op op, const Array& x, const Axes& axes, bool keep_dims) {
-  return detail::apply(op, {&x}, detail::ReductionAttributes{resolve(x, axes, detail::name_of(op)), keep_dims});
+  return detail::apply(op, {&x},
+                       detail::ReductionAttributes{resolve(x, axes, detail::name_of(op)), keep_dims});
 }
 
 }  // namespace
@@ -42,7 +44,9 @@ Array abs_max(const Array& x, Axes axes, bool keep_dims) { return reduce(Op::abs
 Array prod(const Array& x, Axes axes, bool keep_dims) { return reduce(Op::prod, x, axes, keep_dims); }
 Array norm1(const Array& x, Axes axes, bool keep_dims) { return reduce(Op::norm1, x, axes, keep_dims); }
 Array norm2(const Array& x, Axes axes, bool keep_dims) { return reduce(Op::norm2, x, axes, keep_dims); }
-Array logsumexp(const Array& x, Axes axes, bool keep_dims) { return reduce(Op::logsumexp, x, axes, keep_dims); }
+Array logsumexp(const Array& x, Axes axes, bool keep_dims) {
+  return reduce(Op::logsumexp, x, axes, keep_dims);
+}
 Array softmax(const Array& x, int axis) { return reduce(Op::softmax, x, axis, true); }
 
 }  // namespace stiletto

@@ -28,8 +28,9 @@ std::array<std::size_t, Dims::max_rank> order_of(const Shape& shape, const Strid
   std::array<std::size_t, Dims::max_rank> order{};
   const Strides canonical = canonical_strides(shape, strides);
   for (std::size_t i = 0; i < shape.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shape.size()),
-                   [&](std::size_t x, std::size_t y) { return std::abs(canonical[x]) > std::abs(canonical[y]); });
+  std::stable_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shape.size()),
+      [&](std::size_t x, std::size_t y) { return std::abs(canonical[x]) > std::abs(canonical[y]); });
   return order;
 }
 
@@ -88,21 +89,23 @@ void infer_reduction(Node& node, std::span<const Operand> operands) {
 
 void infer_matmul(Node& node, std::span<const Operand> operands) {
   const Shape &a = operands[0].body->shape, &b = operands[1].body->shape;
-  if (a.size() == 0 || b.size() == 0)
-    throw_matmul(node, a, b, "a rank-0 operand; use * to scale");
+  if (a.size() == 0 || b.size() == 0) throw_matmul(node, a, b, "a rank-0 operand; use * to scale");
   const std::size_t k_axis_of_b = b.size() == 1 ? 0 : b.size() - 2;
   if (a[a.size() - 1] != b[k_axis_of_b])
-    throw_matmul(node, a, b, text("the last axis of the first (", a[a.size() - 1], ") and axis ", k_axis_of_b,
-                                  " of the second (", b[k_axis_of_b], ") have to be equal; transpose one?"));
+    throw_matmul(node, a, b,
+                 text("the last axis of the first (", a[a.size() - 1], ") and axis ", k_axis_of_b,
+                      " of the second (", b[k_axis_of_b], ") have to be equal; transpose one?"));
   auto batch_of = [](const Shape& s) { return Shape(std::span(s.begin(), s.size() < 2 ? 0 : s.size() - 2)); };
   const auto batch = broadcast(batch_of(a), batch_of(b));
-  if (!batch) throw_matmul(node, a, b, "the leading batch axes do not broadcast; extents have to be equal or 1");
+  if (!batch)
+    throw_matmul(node, a, b, "the leading batch axes do not broadcast; extents have to be equal or 1");
   node.shape = *batch;
   if (a.size() > 1) node.shape.push_back(a[a.size() - 2]);
   if (b.size() > 1) node.shape.push_back(b[b.size() - 1]);
   node.strides = row_major(node.shape);
   if (operands.size() == 3 && operands[2].body->shape != node.shape)
-    throw_matmul(node, a, b, text("the destination has shape ", operands[2].body->shape, ", the product ", node.shape));
+    throw_matmul(node, a, b,
+                 text("the destination has shape ", operands[2].body->shape, ", the product ", node.shape));
 }
 
 }  // namespace
@@ -121,7 +124,8 @@ Strides shared_order(const Shape& shape, std::span<const Operand> operands) {
   const std::span<const std::size_t> axes(order.data(), shape.size());
   for (const Operand& operand : operands) {
     const ArrayBody& body = *operand.body;
-    if (body.shape == shape && moves_everywhere(body.shape, body.strides) && !follows(axes, shape, body.strides))
+    if (body.shape == shape && moves_everywhere(body.shape, body.strides) &&
+        !follows(axes, shape, body.strides))
       return row_major(shape);
   }
   return dense_strides(shape, axes);

@@ -28,7 +28,8 @@ void check_destination(const Array& destination, const std::string& name) {
   if (body.kind == ArrayBody::Kind::traced && Trace::current() == nullptr)
     throw TraceError(text(name, ": the destination belongs to trace ", body.trace, ", which has ended"));
   if (body.dtype == DType::float8_e8m0)
-    throw DTypeError(text(name, ": the destination is float8_e8m0, which holds block scales that quantize makes"));
+    throw DTypeError(
+        text(name, ": the destination is float8_e8m0, which holds block scales that quantize makes"));
   if (detail::overlaps_itself(body.shape, body.strides))
     throw AliasError(text(name, ": the destination of shape ", body.shape, " with strides ", body.strides,
                           " reaches an element more than once; store to an array without overlap"));
@@ -37,8 +38,8 @@ void check_destination(const Array& destination, const std::string& name) {
 void check_fits(const Array& destination, const Shape& value, const std::string& name) {
   const auto common = detail::broadcast(value, destination.shape());
   if (!common || *common != destination.shape())
-    throw ShapeError(text(name, ": a value of shape ", value, " does not broadcast to the destination's shape ",
-                          destination.shape()));
+    throw ShapeError(text(name, ": a value of shape ", value,
+                          " does not broadcast to the destination's shape ", destination.shape()));
 }
 
 /// A destination's node: an argument, a capture or a view of one.
@@ -46,7 +47,8 @@ std::uint32_t destination_node(Trace& trace, const Array& destination, const cha
   const std::uint32_t node = trace.import(destination, name);
   if (!trace.is_leaf_or_view(node))
     throw TraceError(text(trace.operation_name(name), ": the destination %", node, " is a computed value (",
-                          name_of(trace.nodes()[node].op), "); store to an argument, a captured array or a view of one"));
+                          name_of(trace.nodes()[node].op),
+                          "); store to an argument, a captured array or a view of one"));
   return node;
 }
 
@@ -60,8 +62,9 @@ void check_layout(const Trace& trace, const Node& destination, std::uint32_t val
   if (node.shape.size() <= destination.shape.size() &&
       detail::peel_layout(trace, value, trailing(destination.strides, node.shape.size())))
     return;
-  throw TraceError(text(name, ": the value is a reshape (to ", node.shape, ") that the destination's strides ",
-                        destination.strides, " cannot take in one write; reshape the destination instead"));
+  throw TraceError(text(name, ": the value is a reshape (to ", node.shape,
+                        ") that the destination's strides ", destination.strides,
+                        " cannot take in one write; reshape the destination instead"));
 }
 
 void check_number_fits(const Array& destination, const Array& value, const std::string& name) {
@@ -69,12 +72,14 @@ void check_number_fits(const Array& destination, const Array& value, const std::
   const DType dtype = destination.dtype();
   const bool integers = detail::is_integer(dtype) && body.kind == ArrayBody::Kind::number && body.weak;
   if (integers && !detail::fits(body.value, dtype))
-    throw DTypeError(text(name, ": the number ", body.value.integer, " does not fit the destination's dtype ", dtype));
+    throw DTypeError(
+        text(name, ": the number ", body.value.integer, " does not fit the destination's dtype ", dtype));
 }
 
 void check_coefficients(DType product, double alpha, double beta, const std::string& name) {
   if (detail::is_floating(product) || (std::trunc(alpha) == alpha && std::trunc(beta) == beta)) return;
-  throw DTypeError(text(name, ": alpha ", alpha, " and beta ", beta, " have to be whole numbers for a product of ", product,
+  throw DTypeError(text(name, ": alpha ", alpha, " and beta ", beta,
+                        " have to be whole numbers for a product of ", product,
                         "; cast an operand to float32"));
 }
 
@@ -83,18 +88,20 @@ void check_coefficients(DType product, double alpha, double beta, const std::str
 void assign(const Array& destination, const Array& value) {
   const std::string name = detail::operation_text("assign");
   check_destination(destination, name);
+  Trace* trace = Trace::current();
+  const std::uint32_t to = trace == nullptr ? 0 : destination_node(*trace, destination, "assign");
   check_fits(destination, ArrayAccess::body(value, "assign").shape, name);
   check_number_fits(destination, value, name);
-  Trace* trace = Trace::current();
   if (trace == nullptr) return detail::eager_table().assign(destination, value);
-  const std::uint32_t to = destination_node(*trace, destination, "assign");
   const std::uint32_t from = trace->import(value, "assign");
   trace->check_not_stored(from, "assign");
   check_layout(*trace, trace->nodes()[to], from, name);
   trace->record_store(to, from);
 }
 
-Array matmul(const Array& a, const Array& b) { return detail::apply(Op::matmul, {&a, &b}, detail::MatmulAttributes{}); }
+Array matmul(const Array& a, const Array& b) {
+  return detail::apply(Op::matmul, {&a, &b}, detail::MatmulAttributes{});
+}
 
 void matmul_into(const Array& c, const Array& a, const Array& b, double alpha, double beta) {
   const std::string name = detail::operation_text("matmul_into");
@@ -106,7 +113,8 @@ void matmul_into(const Array& c, const Array& a, const Array& b, double alpha, d
   const Array product = beta == 0 ? detail::apply(Op::matmul, {&a, &b}, attributes)
                                   : detail::apply(Op::matmul, {&a, &b, &c}, attributes);
   if (product.shape() != c.shape())
-    throw ShapeError(text(name, ": the product has shape ", product.shape(), ", the destination ", c.shape()));
+    throw ShapeError(
+        text(name, ": the product has shape ", product.shape(), ", the destination ", c.shape()));
   check_coefficients(product.dtype(), alpha, beta, name);
   trace->record_store(to, ArrayAccess::body_or_null(product)->node);
 }

@@ -21,7 +21,8 @@ Dims resolve_permutation(const Shape& shape, const Dims& axes, const std::string
     result.push_back(static_cast<std::int64_t>(i));
   }
   if (!complete)
-    throw ShapeError(text(name, ": axes ", axes, " are not a permutation of the ", shape.size(), " axes of shape ", shape));
+    throw ShapeError(text(name, ": axes ", axes, " are not a permutation of the ", shape.size(),
+                          " axes of shape ", shape));
   return result;
 }
 
@@ -33,7 +34,8 @@ Shape resolve_reshape(const Shape& shape, const Shape& target, const std::string
     if (target[i] == -1 && inferred == target.size()) {
       inferred = i;
     } else if (target[i] < 0) {
-      throw ShapeError(text(name, ": target ", target, target[i] == -1 ? " has more than one -1" : " has a negative extent"));
+      throw ShapeError(text(name, ": target ", target,
+                            target[i] == -1 ? " has more than one -1" : " has a negative extent"));
     } else if (__builtin_mul_overflow(known, target[i], &known)) {
       throw ShapeError(text(name, ": target ", target, " has more elements than 64 bits can count"));
     }
@@ -41,7 +43,8 @@ Shape resolve_reshape(const Shape& shape, const Shape& target, const std::string
   Shape result = target;
   if (inferred < target.size()) {
     if (known == 0)
-      throw ShapeError(text(name, ": the -1 in ", target, " is not determined for shape ", shape, "; name the extent"));
+      throw ShapeError(
+          text(name, ": the -1 in ", target, " is not determined for shape ", shape, "; name the extent"));
     if (count % known != 0)
       throw ShapeError(text(name, ": shape ", shape, " of ", count, " elements does not fit ", target));
     result[inferred] = count / known;
@@ -75,7 +78,8 @@ void slice_axis(Geometry& g, std::size_t axis, const Slice& s, const std::string
   const std::int64_t end = s.end ? from_end(*s.end) : (forward ? extent : -1);
   const std::int64_t low = forward ? 0 : -1, high = forward ? extent : extent - 1;
   if (begin < low || begin > high) fail(text("begin ", s.begin.value_or(begin), " lies outside 0…", extent));
-  if (end < low || end > std::max(high, extent)) fail(text("end ", s.end.value_or(end), " lies outside 0…", extent));
+  if (end < low || end > std::max(high, extent))
+    fail(text("end ", s.end.value_or(end), " lies outside 0…", extent));
   const std::int64_t distance = forward ? end - begin : begin - end;
   // A step beyond the axis reaches one element; dividing by −INT64_MIN would overflow.
   const std::int64_t step = forward ? s.step : (s.step == INT64_MIN ? INT64_MAX : -s.step);
@@ -89,7 +93,8 @@ void slice_axis(Geometry& g, std::size_t axis, const Slice& s, const std::string
 
 Geometry slice_geometry(const Geometry& x, const std::vector<Slice>& slices, const std::string& name) {
   if (slices.size() > x.shape.size())
-    throw ShapeError(text(name, ": ", slices.size(), " slices for shape ", x.shape, " of rank ", x.shape.size()));
+    throw ShapeError(
+        text(name, ": ", slices.size(), " slices for shape ", x.shape, " of rank ", x.shape.size()));
   Geometry result = x;
   for (std::size_t axis = 0; axis < slices.size(); ++axis) slice_axis(result, axis, slices[axis], name);
   return result;
@@ -99,7 +104,8 @@ Shape squeeze_shape(const Shape& shape, const Axes& axes, const std::string& nam
   std::array<bool, Dims::max_rank> removed{};
   for (std::int64_t axis : axes) {
     const std::size_t i = normalized_axis(axis, shape.size(), name);
-    if (shape[i] != 1) throw ShapeError(text(name, ": axis ", axis, " of shape ", shape, " has extent ", shape[i], ", not 1"));
+    if (shape[i] != 1)
+      throw ShapeError(text(name, ": axis ", axis, " of shape ", shape, " has extent ", shape[i], ", not 1"));
     removed[i] = true;
   }
   Shape result;
@@ -114,7 +120,8 @@ Shape expand_shape(const Shape& shape, const Axes& axes, const std::string& name
   if (added == 0) throw ShapeError(text(name, ": no axis named for shape ", shape));
   const std::size_t rank = shape.size() + added;
   if (rank > Dims::max_rank)
-    throw ShapeError(text(name, ": shape ", shape, " and ", added, " more axes exceed the limit of ", Dims::max_rank));
+    throw ShapeError(
+        text(name, ": shape ", shape, " and ", added, " more axes exceed the limit of ", Dims::max_rank));
   std::array<bool, Dims::max_rank> fresh{};
   for (std::int64_t axis : axes) {
     const std::size_t i = normalized_axis(axis, rank, name);
@@ -151,9 +158,9 @@ Geometry as_strided_geometry(const Shape& shape, const Strides& strides, std::in
   const bool overflow = __builtin_add_overflow(reach.low, offset, &reach.low) ||
                         __builtin_add_overflow(reach.high, offset, &reach.high);
   if (overflow || (count > 0 && (reach.low < bounds.low || reach.high > bounds.high)))
-    throw ShapeError(text(name, ": shape ", shape, ", strides ", strides, ", offset ", offset, " reaches elements ",
-                          reach.low - bounds.low, " to ", reach.high - bounds.low, " of a storage of ",
-                          bounds.high - bounds.low + 1, " elements"));
+    throw ShapeError(text(name, ": shape ", shape, ", strides ", strides, ", offset ", offset,
+                          " reaches elements ", reach.low - bounds.low, " to ", reach.high - bounds.low,
+                          " of a storage of ", bounds.high - bounds.low + 1, " elements"));
   return {shape, strides, offset};
 }
 

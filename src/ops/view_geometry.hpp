@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each view does to shape, strides and offset, apart from where the array lives. Errors carry the operation's name.
+// What each view does to shape, strides and offset, apart from where the array lives. Errors carry the
+// operation's name.
 #pragma once
 #include <cstdint>
 #include <string>

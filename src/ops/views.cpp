@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public views. On memory (concrete arrays, specs, inputs of a trace) a view is a new shape, strides and offset; on a
-// computed value it is recorded as a permute or reshape where the result can still be written in one go.
+// The public views. On memory (concrete arrays, specs, inputs of a trace) a view is a new shape, strides and
+// offset; on a computed value it is recorded as a permute or reshape where the result can still be written in
+// one go.
 #include "core/text.hpp"
 #include "graph/final_layout.hpp"
 #include "ops/apply.hpp"
@@ -27,8 +28,9 @@ class Viewed {
     const ArrayBody& body = ArrayAccess::body(array, name);
     if (body.kind == ArrayBody::Kind::traced || (trace_ != nullptr && body.kind != ArrayBody::Kind::spec)) {
       if (trace_ == nullptr)
-        throw TraceError(text(name, ": the array belongs to trace ", body.trace,
-                              ", which has ended; return values from the traced function instead of storing its arrays"));
+        throw TraceError(
+            text(name, ": the array belongs to trace ", body.trace,
+                 ", which has ended; return values from the traced function instead of storing its arrays"));
       node_ = trace_->import(array, name);
       const Node& node = trace_->nodes()[node_];
       computed_ = !trace_->is_leaf_or_view(node_);
@@ -85,7 +87,8 @@ class Viewed {
   }
   Array computed_permute(const Dims& axes) const {
     // Below a reshape the axes are other axes: writing them permuted would be a second pass.
-    if (!detail::peel_layout(*trace_, node_, permutable_probe())) refuse("it is the reshape of a computed value");
+    if (!detail::peel_layout(*trace_, node_, permutable_probe()))
+      refuse("it is the reshape of a computed value");
     Node node = layout_node(Op::permute);
     node.final_only = true;
     node.attributes = detail::PermuteAttributes{axes};
@@ -94,9 +97,10 @@ class Viewed {
     return trace_->record(node);
   }
   [[noreturn]] void refuse(const std::string& why) const {
-    throw TraceError(text(name(), ": %", node_, " is a computed value (", name_of(trace_->nodes()[node_].op), "), and ", why,
-                          "; a computed value can be permuted or reshaped only where it is returned or stored. View the "
-                          "inputs instead, or view the result outside the function"));
+    throw TraceError(text(
+        name(), ": %", node_, " is a computed value (", name_of(trace_->nodes()[node_].op), "), and ", why,
+        "; a computed value can be permuted or reshaped only where it is returned or stored. View the "
+        "inputs instead, or view the result outside the function"));
   }
 
  private:
@@ -171,8 +175,8 @@ Array reshape(const Array& array, Shape target) {
   }
   const auto strides = detail::reshape_strides(x.shape(), x.geometry().strides, shape);
   if (!strides)
-    throw ShapeError(text(x.name(), ": shape ", x.shape(), " with strides ", x.geometry().strides, " has no view of shape ",
-                          shape, "; copy() makes it contiguous"));
+    throw ShapeError(text(x.name(), ": shape ", x.shape(), " with strides ", x.geometry().strides,
+                          " has no view of shape ", shape, "; copy() makes it contiguous"));
   return x.view({shape, *strides, 0});
 }
 

@@ -65,9 +65,9 @@ TEST(PublicCases, case_111) {
 }
 
 TEST(PublicCases, case_112) {
-  const FreshCache cache;
   using Clock = std::chrono::steady_clock;
   const Array x = stiletto::full({4}, 2);
+  const FreshCache cache;
   auto f = [](const Array& a, const Array& t) { return a * t + t; };
   std::vector<double> first, last;
   for (int t = 0; t < 5000; ++t) {
@@ -88,9 +88,9 @@ TEST(PublicCases, case_112) {
 }
 
 TEST(PublicCases, case_114) {
-  const FreshCache cache;
   auto f = [](const Array& x, DType dtype) { return stiletto::cast(x, dtype); };
   const Array x = to_array(Tensor(float32, {1}, {1.0009765625L}));
+  const FreshCache cache;
   for (int round = 0; round < 2; ++round)
     for (const auto& [dtype, expected] :
          std::vector<std::pair<DType, Real>>{{DType::float16, 1.0009765625L}, {DType::bfloat16, 1}}) {
@@ -139,8 +139,8 @@ TEST(PublicCases, case_115) {
 }
 
 TEST(PublicCases, case_117) {
-  const FreshCache cache;
   const Array x = stiletto::ones({3, 5}), w = stiletto::ones({5, 2});
+  const FreshCache cache;
   for (int i = 0; i < 1000; ++i) {
     dirty_the_stack(i);
     const Array y = stiletto::jit(

@@ -106,13 +106,13 @@ TEST(AliasAllowed, extents_of_0_and_1_do_not_overlap) {
 }
 
 TEST(AliasAllowed, two_stores_to_the_same_view) {
-  const Array y = iota({3}), x = stiletto::ones({3});
-  auto f = [](const Array& d, const Array& e, const Array& v) {
-    stiletto::assign(d, v * 3);
-    stiletto::assign(e, v * 4);
+  const Array y = iota({3}), x = stiletto::ones({2});
+  auto f = [](const Array& d, const Array& v) {
+    stiletto::assign(part(d, 0, 2), v * 3);
+    stiletto::assign(part(d, 0, 2), v * 4);
   };
-  stiletto::jit(f, y, y, x);
-  EXPECT_TRUE(equals(y, float32, {3}, {4, 4, 4}));
+  stiletto::jit(f, y, x);
+  EXPECT_TRUE(equals(y, float32, {3}, {4, 4, 2}));
 }
 
 TEST(AliasAllowed, an_input_read_before_the_store) {
@@ -126,8 +126,7 @@ TEST(AliasAllowed, an_input_read_before_the_store) {
   EXPECT_TRUE(equals(y, float32, {3}, {0, 2, 4}));
 }
 
-// ---- refused
-// ---------------------------------------------------------------------------------------------------------
+// ---- refused ----
 
 TEST(AliasRefused, a_destination_that_overlaps_itself) {
   const Array storage = iota({6}), x = stiletto::ones({4, 3});

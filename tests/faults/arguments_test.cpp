@@ -126,8 +126,7 @@ TEST_F(CompiledCall, compiled_for_a_spec) {
   EXPECT_TRUE(throws<ShapeError>([&] { c(row); }, {"argument 0"}));
 }
 
-// ---- arrays
-// --------------------------------------------------------------------------------------------------------
+// ---- arrays ----
 
 TEST(BadArrays, sizes) {
   EXPECT_THROW(stiletto::zeros({2, -3}), ShapeError);

@@ -11,7 +11,7 @@ using namespace support;
 using stiletto::DType;
 
 template <class T>
-T twelve(T x, T y) {
+T twelve(const T& x, const T& y) {
   using std::abs, std::exp, std::sqrt, std::tanh;
   const T a = x * y + x;
   const T b = tanh(a) - y;

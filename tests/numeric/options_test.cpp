@@ -17,8 +17,7 @@ Array of(DType dtype, std::vector<Real> values) {
   return to_array(Tensor(dtype, {count}, std::move(values)));
 }
 
-// ---- io_dtype
-// -----------------------------------------------------------------------------------------------------
+// ---- io_dtype ----
 
 TEST(IoDtype, of_every_floating_output) {
   for (DType dtype : plain_dtypes)
@@ -80,8 +79,7 @@ TEST(IoDtype, float32_shows_what_the_narrow_type_would_round) {
                      DType::float16, {1}, {infinity}));
 }
 
-// ---- intermediate_dtype
-// ---------------------------------------------------------------------------------------------
+// ---- intermediate_dtype ----
 
 TEST(IntermediateDtype, float32_by_default_even_between_half_values) {
   const Array x = of(DType::float16, {60000, 1});
@@ -143,8 +141,7 @@ TEST(IntermediateDtype, a_chain_against_the_reference_that_rounds) {
   }
 }
 
-// ---- compute_dtype
-// --------------------------------------------------------------------------------------------------
+// ---- compute_dtype ----
 
 TEST(ComputeDtype, float64_sums) {
   std::vector<Real> values(3000, 1);

@@ -128,7 +128,11 @@ TEST_P(Views, of_captures_and_returned_views_are_that_memory) {
   EXPECT_TRUE(agrees(z, view().reference(x.values), {.exact = true}));
   if (z.size() > 0) {
     EXPECT_EQ(z.raw_data(), concrete.raw_data());
-    EXPECT_EQ(z.strides(), concrete.strides());
+    for (int axis = 0; axis < z.rank(); ++axis) {
+      if (z.dim(axis) != 1) {
+        EXPECT_EQ(z.strides()[axis], concrete.strides()[axis]) << "axis " << axis;
+      }
+    }
   }
   const auto c = stiletto::compile([&](const Array& a) { return view().call(a); }, x.array);
   EXPECT_TRUE(agrees(c(x.array), view().reference(x.values), {.exact = true}));
@@ -212,8 +216,7 @@ TEST(AsStrided, windows_that_overlap) {
   EXPECT_THROW(stiletto::jit(far, x), stiletto::ShapeError);
 }
 
-// ---- on computed values
-// -----------------------------------------------------------------------------------------
+// ---- on computed values ----
 
 TEST(ComputedViews, a_permuted_output) {
   Random random(37);

@@ -100,6 +100,7 @@ inline std::vector<Case> elementwise_cases(const Operation& operation) {
   for (DType dtype : plain_dtypes) {
     if (dtype == DType::boolean && operation.booleans != Booleans::taken) continue;
     std::vector<DType> dtypes;
+    dtypes.reserve(operation.arity);
     for (std::size_t i = 0; i < operation.arity; ++i) dtypes.push_back(operation.operand_dtype(i, dtype));
     for (const Extents& shape : shapes())
       for (Layout layout : layouts)

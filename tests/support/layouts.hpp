@@ -60,8 +60,7 @@ inline Tensor random_tensor(Random& random, DType dtype, const Extents& shape, R
   return tabulate(dtype, shape, [&](const Extents&) { return draw(random, dtype, range); });
 }
 
-// ---- to the library
-// -----------------------------------------------------------------------------------------
+// ---- to the library ----
 
 inline stiletto::Dims dims(const Extents& values) {
   return stiletto::Dims(std::span<const std::int64_t>(values));
@@ -167,8 +166,7 @@ inline Operand operand(Random& random, DType dtype, const Extents& shape, Layout
   return out;
 }
 
-// ---- back
-// -----------------------------------------------------------------------------------------------------
+// ---- back ----
 
 /// The array's values, read through its strides.
 inline Tensor read(const Array& array) {

@@ -55,7 +55,7 @@ inline int bits_of(DType dtype) {
   }
 }
 
-// ---- floating-point formats -----------------------------------------------------------------------------
+// ---- floating-point formats ----
 
 struct Format {
   int mantissa_bits, exponent_bits, bias;
@@ -153,7 +153,7 @@ inline Real convert(Real x, DType from, DType to) {
   return std::fmin(std::fmax(whole, lowest_integer(to)), highest_integer(to));
 }
 
-// ---- codes ----------------------------------------------------------------------------------------------
+// ---- codes ----
 
 inline Real decode_small(std::uint32_t code, DType dtype) {
   if (dtype == DType::float8_e8m0)
@@ -266,7 +266,7 @@ inline void store(void* base, std::int64_t index, DType dtype, Real value) {
   }
 }
 
-// ---- promotion ------------------------------------------------------------------------------------------
+// ---- promotion ----
 
 /// Array with array (semantics.md, Types).
 inline DType promote(DType a, DType b) {

@@ -307,8 +307,7 @@ inline const Operation& operation(const std::string& name) {
   throw std::logic_error("no operation " + name);
 }
 
-// ---- calling
-// --------------------------------------------------------------------------------------------------
+// ---- calling ----
 
 enum class Mode { jit, compiled, eager };
 

@@ -24,6 +24,7 @@ Extents broadcast_visit(const std::vector<Tensor>& operands, Visit visit) {
   Extents shape;
   for (const Tensor& operand : operands) shape = broadcast_shape(shape, operand.shape);
   std::vector<Tensor> full;
+  full.reserve(operands.size());
   for (const Tensor& operand : operands) full.push_back(broadcasted(operand, shape));
   std::vector<Real> values(operands.size());
   for (std::size_t i = 0; i < static_cast<std::size_t>(count_of(shape)); ++i) {
@@ -52,7 +53,7 @@ inline Tensor map_integer(DType result, const std::vector<Tensor>& operands,
   return out;
 }
 
-// ---- scalar definitions -----------------------------------------------------------------------------------
+// ---- scalar definitions ----
 
 namespace scalar {
 inline std::int64_t add(std::int64_t a, std::int64_t b) {
@@ -79,7 +80,7 @@ inline Real gelu_tanh(Real x) {
 }
 }  // namespace scalar
 
-// ---- reductions -------------------------------------------------------------------------------------------
+// ---- reductions ----
 
 enum class Reduction { sum, mean, max, min, abs_max, prod, norm1, norm2, logsumexp };
 
@@ -191,7 +192,7 @@ inline Tensor softmax(const Tensor& x, std::size_t axis) {
              [](const Real* v) { return v[0] / v[1]; });
 }
 
-// ---- matmul -----------------------------------------------------------------------------------------------
+// ---- matmul ----
 
 inline DType matmul_dtype(DType a, DType b) {
   if (is_float8(a) || is_float8(b)) return DType::float32;

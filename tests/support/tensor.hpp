@@ -70,7 +70,7 @@ Tensor tabulate(DType dtype, const Extents& shape, Value value) {
   return out;
 }
 
-// ---- views ----------------------------------------------------------------------------------------------
+// ---- views ----
 
 inline Tensor transposed(const Tensor& x, const std::vector<std::size_t>& axes) {
   Extents shape, strides;

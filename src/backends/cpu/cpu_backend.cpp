@@ -16,7 +16,9 @@ class CpuPlan : public Plan {
  public:
   explicit CpuPlan(Schedule schedule) : schedule_(std::move(schedule)) {}
 
-  std::size_t workspace() const override { return static_cast<std::size_t>(schedule_.temporaries + schedule_.areas); }
+  std::size_t workspace() const override {
+    return static_cast<std::size_t>(schedule_.temporaries + schedule_.areas);
+  }
 
   void execute(const Invocation& invocation) const override {
     auto* temporaries = static_cast<std::byte*>(invocation.workspace);
@@ -29,7 +31,8 @@ class CpuPlan : public Plan {
     }
   }
 
-  /// In a loop the caller's memory is written after the block was read; a product may write before it has read all.
+  /// In a loop the caller's memory is written after the block was read; a product may write before it has
+  /// read all.
   bool allows_in_place(std::size_t tensor, std::size_t store) const override {
     bool written = false;
     for (const Step& step : schedule_.steps) {
@@ -48,7 +51,9 @@ class CpuPlan : public Plan {
     std::string result;
     for (const Step& step : schedule_.steps) {
       const auto* loop = std::get_if<Loop>(&step.work);
-      result += text("  ", loop != nullptr ? loop->describe() : std::get<MatmulStep>(step.work).matmul->describe(), "\n");
+      result +=
+          text("  ", loop != nullptr ? loop->describe() : std::get<MatmulStep>(step.work).matmul->describe(),
+               "\n");
     }
     return result;
   }
@@ -58,23 +63,29 @@ class CpuPlan : public Plan {
     return memory.home == home && memory.index == index;
   }
   static bool touches(const Loop& loop, Memory::Home home, std::size_t index) {
-    return std::any_of(loop.memories.begin(), loop.memories.end(), [&](const Memory& m) { return is(m, home, index); });
+    return std::any_of(loop.memories.begin(), loop.memories.end(),
+                       [&](const Memory& m) { return is(m, home, index); });
   }
   static bool reads_of(const MatmulStep& step, std::size_t tensor) {
     auto reads = [&](const Memory& m) { return is(m, Memory::Home::tensor, tensor); };
-    return reads(step.a) || reads(step.b) || std::any_of(step.operands.begin(), step.operands.end(), [&](const auto& operand) {
-             return !operand.number && reads(operand.memory);
-           });
+    return reads(step.a) || reads(step.b) ||
+           std::any_of(step.operands.begin(), step.operands.end(),
+                       [&](const auto& operand) { return !operand.number && reads(operand.memory); });
   }
-  static bool writes_of(const MatmulStep& step, std::size_t store) { return is(step.c, Memory::Home::store, store); }
+  static bool writes_of(const MatmulStep& step, std::size_t store) {
+    return is(step.c, Memory::Home::store, store);
+  }
 
-  static void run_matmul(const MatmulStep& step, const Invocation& invocation, std::byte* temporaries, std::byte* areas) {
+  static void run_matmul(const MatmulStep& step, const Invocation& invocation, std::byte* temporaries,
+                         std::byte* areas) {
     const void* pointers[max_fused_operations];
     float numbers[max_fused_operations];
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       const MatmulStep::Operand& operand = step.operands[i];
-      pointers[i] = operand.number || operand.memory.strides.empty() ? nullptr : operand.memory.address(invocation, temporaries);
-      numbers[i] = operand.literal ? operand.value
+      pointers[i] = operand.number || operand.memory.strides.empty()
+                        ? nullptr
+                        : operand.memory.address(invocation, temporaries);
+      numbers[i] = operand.literal  ? operand.value
                    : operand.number ? static_cast<float>(invocation.scalars[operand.scalar].as_double())
                                     : 0;
     }
@@ -88,8 +99,8 @@ class CpuPlan : public Plan {
 
 [[noreturn]] void refuse(const CanonicalGraph& graph, const Backend& backend, const std::string& reason,
                          std::optional<std::string> excluded_by) {
-  UnsupportedGraphError error(text("no engine takes this graph on ", backend.target(), " with ", backend.library(), ": ", reason,
-                                   "\n", graph.to_string()));
+  UnsupportedGraphError error(text("no engine takes this graph on ", backend.target(), " with ",
+                                   backend.library(), ": ", reason, "\n", graph.to_string()));
   error.graph = graph.to_string();
   error.target = backend.target();
   error.library = backend.library();
@@ -100,15 +111,20 @@ class CpuPlan : public Plan {
 
 class CpuBackend : public Backend {
  public:
-  std::string target() const override { return text("CPU (", kernels().name, ", ", thread_count(), " threads)"); }
+  std::string target() const override {
+    return text("CPU (", kernels().name, ", ", thread_count(), " threads)");
+  }
   std::string library() const override { return onednn_version(); }
 
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options) const override {
     if (graph.compute_dtype != DType::float32 && graph.compute_dtype != DType::float64)
-      refuse(graph, *this, text("it accumulates in float32 or float64, not in ", graph.compute_dtype), "compute_dtype");
+      refuse(graph, *this, text("it accumulates in float32 or float64, not in ", graph.compute_dtype),
+             "compute_dtype");
     auto plan = std::make_unique<CpuPlan>(schedule(graph));
     if (options.max_workspace && plan->workspace() > *options.max_workspace)
-      refuse(graph, *this, text("it needs ", plan->workspace(), " bytes of workspace, max_workspace is ", *options.max_workspace),
+      refuse(graph, *this,
+             text("it needs ", plan->workspace(), " bytes of workspace, max_workspace is ",
+                  *options.max_workspace),
              "max_workspace");
     return plan;
   }

@@ -15,12 +15,15 @@ using Kind = Expression::Kind;
 /// int8 and uint8 are held in wider registers: after arithmetic they wrap, as they would in memory.
 bool wraps(Op op, DType dtype) {
   if (dtype != DType::int8 && dtype != DType::uint8) return false;
-  return op == Op::add || op == Op::subtract || op == Op::multiply || op == Op::negate || op == Op::abs || op == Op::square;
+  return op == Op::add || op == Op::subtract || op == Op::multiply || op == Op::negate || op == Op::abs ||
+         op == Op::square;
 }
 
 class Expander {
  public:
-  explicit Expander(const CanonicalGraph& graph) : graph_(graph) { out_.intermediate = graph.intermediate_dtype; }
+  explicit Expander(const CanonicalGraph& graph) : graph_(graph) {
+    out_.intermediate = graph.intermediate_dtype;
+  }
 
   Expressions run() {
     for (const Value& value : graph_.values) out_.of_value.push_back(expand(value));
@@ -35,7 +38,8 @@ class Expander {
   }
   const Expression& at(std::uint32_t i) const { return out_.list[i]; }
 
-  std::uint32_t map(Op op, DType dtype, DType operand, std::initializer_list<std::uint32_t> inputs, double coefficient = 0) {
+  std::uint32_t map(Op op, DType dtype, DType operand, std::initializer_list<std::uint32_t> inputs,
+                    double coefficient = 0) {
     Expression e;
     e.op = op;
     e.dtype = dtype;
@@ -47,7 +51,9 @@ class Expander {
     }
     return add(e);
   }
-  std::uint32_t real_map(Op op, DType dtype, std::initializer_list<std::uint32_t> inputs) { return map(op, dtype, dtype, inputs); }
+  std::uint32_t real_map(Op op, DType dtype, std::initializer_list<std::uint32_t> inputs) {
+    return map(op, dtype, dtype, inputs);
+  }
   std::uint32_t cast(std::uint32_t x, DType dtype) { return at(x).dtype == dtype ? x : rounded(x, dtype); }
   /// Also to its own dtype: a register may hold more than that.
   std::uint32_t rounded(std::uint32_t x, DType dtype) {
@@ -108,7 +114,8 @@ class Expander {
         result = pointwise(value);
     }
     const bool narrow = is_floating(value.dtype) && bits_of(value.dtype) <= 32;
-    out_.list[result].rounds_when_used = narrow && out_.intermediate != DType::float32 && out_.intermediate != DType::float64;
+    out_.list[result].rounds_when_used =
+        narrow && out_.intermediate != DType::float32 && out_.intermediate != DType::float64;
     return result;
   }
 
@@ -120,7 +127,8 @@ class Expander {
     e.arity = value.arity;
     e.axes = value.axes;
     for (std::size_t i = 0; i < value.arity; ++i) e.inputs[i] = out_.of_value[value.inputs[i]];
-    if (const auto* c = std::get_if<CoefficientAttributes>(&value.attributes)) e.coefficient = c->coefficient.value;
+    if (const auto* c = std::get_if<CoefficientAttributes>(&value.attributes))
+      e.coefficient = c->coefficient.value;
     const std::uint32_t result = add(e);
     return wraps(value.op, value.dtype) ? rounded(result, value.dtype) : result;
   }
@@ -148,7 +156,8 @@ class Expander {
   std::uint32_t reduction(const Value& value, std::uint32_t x) {
     const AxisMask over = value.contracted;
     const DType operand = value.operand;
-    // Totals of integers are exact in 64 bits and wrap to the result's dtype; those of floats round once, at the end.
+    // Totals of integers are exact in 64 bits and wrap to the result's dtype; those of floats round once, at
+    // the end.
     const DType total = is_floating(operand) ? DType::float64 : DType::int64;
     switch (value.op) {
       case Op::sum:
@@ -164,7 +173,8 @@ class Expander {
       }
       case Op::norm2: {  // squares in float64: those of float32 overflow long before the norm does
         const std::uint32_t squares = real_map(Op::square, DType::float64, {cast(x, DType::float64)});
-        return cast(real_map(Op::sqrt, DType::float64, {reduce(Combine::sum, DType::float64, squares, over)}), value.dtype);
+        return cast(real_map(Op::sqrt, DType::float64, {reduce(Combine::sum, DType::float64, squares, over)}),
+                    value.dtype);
       }
       case Op::max:
         return reduce(Combine::max, value.dtype, x, over);
@@ -196,7 +206,8 @@ class Expander {
     // Once per row, so in float64: the two may cancel.
     const DType wide = DType::float64;
     const std::uint32_t total = reduce(Combine::sum, wide, terms, value.contracted);
-    return cast(real_map(Op::add, wide, {real_map(Op::log, wide, {cast(total, wide)}), cast(shift, wide)}), d);
+    return cast(real_map(Op::add, wide, {real_map(Op::log, wide, {cast(total, wide)}), cast(shift, wide)}),
+                d);
   }
   std::uint32_t infinity(DType d) { return literal(std::numeric_limits<double>::infinity(), d); }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop: pointwise maps and reductions over one iteration space, evaluated block by block so that nothing of the
-// space's size is ever written but the results. Reductions split it into phases: what depends on a reduction runs in the
-// next pass over the same rows, which are still in cache.
+// A loop: pointwise maps and reductions over one iteration space, evaluated block by block so that nothing of
+// the space's size is ever written but the results. Reductions split it into phases: what depends on a
+// reduction runs in the next pass over the same rows, which are still in cache.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace stiletto::detail::cpu {
 struct Memory {
   enum class Home : std::uint8_t { tensor, store, temporary };
   Home home = Home::tensor;
-  std::uint32_t index = 0;      // of the graph's tensors or stores
-  std::int64_t workspace = 0;   // temporary: byte offset
+  std::uint32_t index = 0;     // of the graph's tensors or stores
+  std::int64_t workspace = 0;  // temporary: byte offset
   DType dtype = DType::float32;
   std::vector<std::int64_t> strides;  // per graph axis, in elements
 
@@ -44,8 +44,8 @@ struct Access {
   bool constant = false;  // one element for all
 };
 
-/// Where an instruction finds or leaves a value: a block of scratch, filled by a load, once with a number, or by another
-/// instruction. A slot whose memory can be used as it is points there instead.
+/// Where an instruction finds or leaves a value: a block of scratch, filled by a load, once with a number, or
+/// by another instruction. A slot whose memory can be used as it is points there instead.
 struct Slot {
   enum class Kind : std::uint8_t {
     computed,
@@ -67,8 +67,8 @@ struct Slot {
   double number = 0;
   std::uint32_t source = 0;
   DType number_dtype = DType::float32;
-  int direct_store = -1;      // computed: may be computed right in this store's memory
-  bool cached = false;        // computed: right in the group's cache, at `buffer`
+  int direct_store = -1;  // computed: may be computed right in this store's memory
+  bool cached = false;    // computed: right in the group's cache, at `buffer`
 };
 
 struct Instruction {
@@ -134,22 +134,26 @@ struct Loop {
   std::vector<Memory> memories;
   std::vector<Reduction> reductions;
   std::vector<Phase> phases;
-  std::int64_t size = 1;           // of the space
-  std::int64_t kept_size = 1;      // of the kept space
+  std::int64_t size = 1;       // of the space
+  std::int64_t kept_size = 1;  // of the kept space
   Split split = Split::rows;
-  std::size_t split_axis = 0;      // columns
-  std::int64_t leading = 1;        // what is cut: leading indices, columns or elements
-  std::int64_t group = 1;          // of those per group
+  std::size_t split_axis = 0;  // columns
+  std::int64_t leading = 1;    // what is cut: leading indices, columns or elements
+  std::int64_t group = 1;      // of those per group
   std::int64_t groups = 1;
-  std::int64_t block_bytes = 0;    // areas of the scratch: blocks, then accumulators, row buffers, cache
+  std::int64_t block_bytes = 0;  // areas of the scratch: blocks, then accumulators, row buffers, cache
   std::int64_t accumulator_bytes = 0;
   std::int64_t row_bytes = 0;
   std::int64_t cache_bytes = 0;
 
-  std::int64_t task_bytes() const { return block_bytes + (split == Split::chunks ? 0 : accumulator_bytes + row_bytes + cache_bytes); }
-  std::int64_t shared_bytes() const { return split == Split::chunks ? row_bytes + groups * accumulator_bytes : 0; }
-  std::size_t tasks() const;              // that run at the same time
-  std::int64_t workspace() const;         // bytes
+  std::int64_t task_bytes() const {
+    return block_bytes + (split == Split::chunks ? 0 : accumulator_bytes + row_bytes + cache_bytes);
+  }
+  std::int64_t shared_bytes() const {
+    return split == Split::chunks ? row_bytes + groups * accumulator_bytes : 0;
+  }
+  std::size_t tasks() const;       // that run at the same time
+  std::int64_t workspace() const;  // bytes
   std::string describe() const;
 };
 

@@ -36,7 +36,8 @@ class LoopBuilder;
 /// Emits one phase's code in one space.
 class ProgramBuilder {
  public:
-  ProgramBuilder(LoopBuilder& loop, Program& program, bool rows) : loop_(loop), program_(program), rows_(rows) {}
+  ProgramBuilder(LoopBuilder& loop, Program& program, bool rows)
+      : loop_(loop), program_(program), rows_(rows) {}
   std::uint32_t emit(std::uint32_t expression);
   std::uint32_t emit_in(std::uint32_t expression, Register reg);  // converted
   void store(std::uint32_t expression, const Root& root);
@@ -84,7 +85,8 @@ class LoopBuilder {
   bool per_row(std::uint32_t i) { return level(i) > 0 && (at(i).axes & ~request_.kept) == 0; }
   std::int64_t row_buffer(std::uint32_t i);
   std::uint32_t memory_index(const Memory& memory);
-  void collect_strides(std::uint32_t i, std::vector<bool>& seen, std::vector<const std::vector<std::int64_t>*>& out);
+  void collect_strides(std::uint32_t i, std::vector<bool>& seen,
+                       std::vector<const std::vector<std::int64_t>*>& out);
   void add_reductions();
   void build_full(std::size_t phase, ProgramBuilder& code, std::size_t last);
   void build_row(std::size_t phase, Program& program, std::size_t last);
@@ -103,13 +105,14 @@ class LoopBuilder {
     std::size_t phase;
     std::uint32_t slot;
   };
-  std::map<std::uint32_t, Computed> computed_;         // by a full phase
-  std::map<std::uint32_t, std::int64_t> cached_;       // expression → cache buffer
-  std::size_t phase_ = 0;                              // being built
+  std::map<std::uint32_t, Computed> computed_;    // by a full phase
+  std::map<std::uint32_t, std::int64_t> cached_;  // expression → cache buffer
+  std::size_t phase_ = 0;                         // being built
   bool can_cache_ = false;
 };
 
-// ---- one program ----------------------------------------------------------------------------------------------------
+// ---- one program
+// ----------------------------------------------------------------------------------------------------
 
 std::uint32_t ProgramBuilder::add(Instruction instruction, Register out) {
   Slot slot;
@@ -144,10 +147,16 @@ std::uint32_t ProgramBuilder::memory(const Memory& memory, Register held) {
   slot.kind = Slot::Kind::memory;
   slot.reg = held;
   slot.memory = loop_.memory_index(memory);
-  slot.access = rows_ ? row_space_access(loop_.loop_, memory.strides) : access_of(loop_.loop_, memory.strides);
+  slot.access =
+      rows_ ? row_space_access(loop_.loop_, memory.strides) : access_of(loop_.loop_, memory.strides);
   slot.element = bits_of(memory.dtype) / 8;  // 0 for float4_e2m1
-  if (memory.dtype != native_dtype(held)) slot.load = kernels().load[index_of(memory.dtype)][index_of(held)];
-  return load(std::move(slot));
+  if (memory.dtype == native_dtype(held)) return load(std::move(slot));
+  slot.load = kernels().load[index_of(memory.dtype)][index_of(held)];
+  if (slot.load != nullptr) return load(std::move(slot));
+  slot.reg = register_of(memory.dtype);  // a product accumulated in float64, held in float32
+  if (memory.dtype != native_dtype(slot.reg))
+    slot.load = kernels().load[index_of(memory.dtype)][index_of(slot.reg)];
+  return convert(load(std::move(slot)), held);
 }
 
 std::uint32_t ProgramBuilder::per_row(Slot::Kind kind, Register reg, std::int64_t buffer) {
@@ -180,8 +189,9 @@ std::uint32_t ProgramBuilder::emit(std::uint32_t index) {
     slot = per_row(Slot::Kind::accumulator, e.held, loop_.loop_.reductions[position].base);
   } else if (!rows_ && loop_.per_row(index)) {
     slot = per_row(Slot::Kind::row, e.held, loop_.row_buffer(index));
-  } else if (const auto before = loop_.computed_.find(index);
-             !rows_ && loop_.can_cache_ && before != loop_.computed_.end() && before->second.phase < loop_.phase_) {
+  } else if (const auto before = loop_.computed_.find(index); !rows_ && loop_.can_cache_ &&
+                                                              before != loop_.computed_.end() &&
+                                                              before->second.phase < loop_.phase_) {
     Slot cached;
     cached.kind = Slot::Kind::cache;
     cached.reg = e.held;
@@ -191,9 +201,11 @@ std::uint32_t ProgramBuilder::emit(std::uint32_t index) {
     slot = load(std::move(cached));
   } else {
     if (e.kind != Kind::map && e.kind != Kind::cast)
-      throw InternalError(text("the CPU backend lost a value of a loop; please report this with\n", loop_.graph_.to_string()));
+      throw InternalError(text("the CPU backend lost a value of a loop; please report this with\n",
+                               loop_.graph_.to_string()));
     slot = e.kind == Kind::map ? map(e) : cast(e);
-    if (!rows_ && program_.slots[slot].kind == Slot::Kind::computed) loop_.computed_.try_emplace(index, LoopBuilder::Computed{loop_.phase_, slot});
+    if (!rows_ && program_.slots[slot].kind == Slot::Kind::computed)
+      loop_.computed_.try_emplace(index, LoopBuilder::Computed{loop_.phase_, slot});
   }
   emitted_[index] = slot;
   return slot;
@@ -268,7 +280,8 @@ void ProgramBuilder::store(std::uint32_t expression, const Root& root) {
   target.slot = emit(expression);
   target.memory = loop_.memory_index(root.memory);
   target.dtype = root.memory.dtype;
-  target.access = rows_ ? row_space_access(loop_.loop_, root.memory.strides) : access_of(loop_.loop_, root.memory.strides);
+  target.access = rows_ ? row_space_access(loop_.loop_, root.memory.strides)
+                        : access_of(loop_.loop_, root.memory.strides);
   const Slot& slot = program_.slots[target.slot];
   target.native = native_dtype(slot.reg) == root.memory.dtype;
   target.store = kernels().store[index_of(slot.reg)][index_of(root.memory.dtype)];
@@ -285,11 +298,14 @@ void ProgramBuilder::store_row(std::uint32_t expression, std::int64_t buffer) {
 
 void ProgramBuilder::accumulate(std::uint32_t reduction) {
   const auto& list = loop_.request_.reductions;
-  const auto position = static_cast<std::uint32_t>(std::find(list.begin(), list.end(), reduction) - list.begin());
-  program_.accumulations.push_back({emit_in(loop_.at(reduction).inputs[0], loop_.loop_.reductions[position].input), position});
+  const auto position =
+      static_cast<std::uint32_t>(std::find(list.begin(), list.end(), reduction) - list.begin());
+  program_.accumulations.push_back(
+      {emit_in(loop_.at(reduction).inputs[0], loop_.loop_.reductions[position].input), position});
 }
 
-// ---- the loop -------------------------------------------------------------------------------------------------------
+// ---- the loop
+// -------------------------------------------------------------------------------------------------------
 
 std::size_t LoopBuilder::level(std::uint32_t i) {
   if (resident_[i] != nullptr) return 0;
@@ -310,13 +326,15 @@ std::uint32_t LoopBuilder::memory_index(const Memory& memory) {
 std::int64_t LoopBuilder::row_buffer(std::uint32_t i) {
   const auto [entry, fresh] = row_buffers_.try_emplace(i, loop_.row_bytes);
   if (fresh) {
-    const std::int64_t rows = loop_.split == Split::chunks ? loop_.kept_size : loop_.group * (loop_.kept_size / loop_.leading);
+    const std::int64_t rows =
+        loop_.split == Split::chunks ? loop_.kept_size : loop_.group * (loop_.kept_size / loop_.leading);
     loop_.row_bytes += align64(rows * static_cast<std::int64_t>(bytes_of(at(i).held)));
   }
   return entry->second;
 }
 
-void LoopBuilder::collect_strides(std::uint32_t i, std::vector<bool>& seen, std::vector<const std::vector<std::int64_t>*>& out) {
+void LoopBuilder::collect_strides(std::uint32_t i, std::vector<bool>& seen,
+                                  std::vector<const std::vector<std::int64_t>*>& out) {
   if (seen[i]) return;
   seen[i] = true;
   if (resident_[i] != nullptr) return out.push_back(&resident_[i]->strides);
@@ -324,13 +342,15 @@ void LoopBuilder::collect_strides(std::uint32_t i, std::vector<bool>& seen, std:
 }
 
 void LoopBuilder::add_reductions() {
-  const std::int64_t rows = loop_.split == Split::chunks ? loop_.kept_size : loop_.group * (loop_.kept_size / loop_.leading);
+  const std::int64_t rows =
+      loop_.split == Split::chunks ? loop_.kept_size : loop_.group * (loop_.kept_size / loop_.leading);
   for (std::uint32_t i : request_.reductions) {
     const Expression& e = at(i);
     Reduction r;
     r.combine = e.combine;
     const Expression& input = at(e.inputs[0]);
-    r.input = input.kind == Kind::scalar || input.kind == Kind::literal ? expressions_.hold(e.operand) : input.held;
+    r.input =
+        input.kind == Kind::scalar || input.kind == Kind::literal ? expressions_.hold(e.operand) : input.held;
     r.accumulator = accumulator_of(r.combine, r.input);
     r.base = loop_.accumulator_bytes;
     loop_.accumulator_bytes += align64(rows * static_cast<std::int64_t>(bytes_of(r.accumulator)));
@@ -350,7 +370,8 @@ void LoopBuilder::keep_in_cache(std::uint32_t expression, std::size_t phase, std
   slot.cached = true;
   slot.buffer = buffer;
   // Whole lane groups are written, beyond the last element too.
-  const std::int64_t elements = loop_.group * (loop_.size / loop_.leading) + static_cast<std::int64_t>(lane_group);
+  const std::int64_t elements =
+      loop_.group * (loop_.size / loop_.leading) + static_cast<std::int64_t>(lane_group);
   loop_.cache_bytes += align64(elements * static_cast<std::int64_t>(bytes_of(slot.reg)));
 }
 
@@ -408,20 +429,21 @@ void LoopBuilder::assign_blocks(Program& program, std::int64_t& bytes) {
   bytes = std::max(bytes, used);
 }
 
-/// A value may be computed right in the memory it is stored to, where that is contiguous and nothing is read from there
-/// afterwards.
+/// A value may be computed right in the memory it is stored to, where that is contiguous and nothing is read
+/// from there afterwards.
 void choose_direct_stores(const std::vector<Root>& roots, const Loop& loop, Program& program) {
   for (std::size_t s = 0; s < program.stores.size(); ++s) {
     const StoreTarget& store = program.stores[s];
     Slot& slot = program.slots[store.slot];
-    if (store.row >= 0 || !store.native || !store.access.linear || slot.kind != Slot::Kind::computed || slot.direct_store >= 0 ||
-        slot.cached)
+    if (store.row >= 0 || !store.native || !store.access.linear || slot.kind != Slot::Kind::computed ||
+        slot.direct_store >= 0 || slot.cached)
       continue;
     const Memory& memory = loop.memories[store.memory];
     const bool callers = std::any_of(roots.begin(), roots.end(), [&](const Root& root) {
       return root.in_place_possible && root.memory.home == memory.home && root.memory.index == memory.index;
     });
-    const bool last = !program.code.empty() && program.code.back().out == store.slot && program.stores.size() == 1;
+    const bool last =
+        !program.code.empty() && program.code.back().out == store.slot && program.stores.size() == 1;
     if (!callers || last) slot.direct_store = static_cast<int>(s);
   }
 }
@@ -437,7 +459,8 @@ Loop LoopBuilder::run() {
   auto axes_walked = [](const std::vector<std::int64_t>* strides) {
     return std::count_if(strides->begin(), strides->end(), [](std::int64_t s) { return s != 0; });
   };
-  std::stable_sort(inputs.begin(), inputs.end(), [&](const auto* a, const auto* b) { return axes_walked(a) > axes_walked(b); });
+  std::stable_sort(inputs.begin(), inputs.end(),
+                   [&](const auto* a, const auto* b) { return axes_walked(a) > axes_walked(b); });
   operands.insert(operands.end(), inputs.begin(), inputs.end());
   set_geometry(loop_, graph_, request_.space, request_.kept, operands);
 

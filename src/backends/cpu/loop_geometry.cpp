@@ -11,11 +11,11 @@
 namespace stiletto::detail::cpu {
 namespace {
 
-constexpr std::int64_t cached_elements = 32768;    // of a group whose values stay in the second-level cache
-constexpr std::int64_t group_elements = 16384;     // enough work to outweigh handing out a task
+constexpr std::int64_t cached_elements = 32768;  // of a group whose values stay in the second-level cache
+constexpr std::int64_t group_elements = 16384;   // enough work to outweigh handing out a task
 constexpr std::int64_t chunk_elements = 65536;
 constexpr std::int64_t most_chunks = 64;
-constexpr std::int64_t worth_chunking = 1 << 18;   // elements in a single row
+constexpr std::int64_t worth_chunking = 1 << 18;  // elements in a single row
 
 constexpr AxisMask bit(std::size_t axis) { return AxisMask{1} << axis; }
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -23,15 +23,17 @@ std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) *
 
 }  // namespace
 
-std::vector<std::size_t> loop_order(AxisMask space, const std::vector<const std::vector<std::int64_t>*>& by_priority) {
+std::vector<std::size_t> loop_order(AxisMask space,
+                                    const std::vector<const std::vector<std::int64_t>*>& by_priority) {
   std::vector<std::size_t> order;
   AxisMask placed = 0;
   for (const auto* strides : by_priority) {
     std::vector<std::size_t> axes;
     for (std::size_t axis = 0; axis < strides->size(); ++axis)
       if ((space & ~placed & bit(axis)) != 0 && (*strides)[axis] != 0) axes.push_back(axis);
-    std::stable_sort(axes.begin(), axes.end(),
-                     [&](std::size_t x, std::size_t y) { return std::abs((*strides)[x]) > std::abs((*strides)[y]); });
+    std::stable_sort(axes.begin(), axes.end(), [&](std::size_t x, std::size_t y) {
+      return std::abs((*strides)[x]) > std::abs((*strides)[y]);
+    });
     // What only this operand walks is walked outside of what was placed before.
     order.insert(order.begin(), axes.begin(), axes.end());
     for (std::size_t axis : axes) placed |= bit(axis);
@@ -68,7 +70,10 @@ void set_split(Loop& loop, AxisMask kept, std::size_t phases) {
                          loop.kept_size <= chunk_elements / 4;
   if (loop.leading > 1 && !(chunkable && loop.leading < few)) {
     loop.split = Split::rows;
-    loop.group = std::max<std::int64_t>(1, (reduces || phases > 1 ? group_elements : round_up(std::max(group_elements, loop.size / 256), block_size)) / row);
+    loop.group = std::max<std::int64_t>(
+        1, (reduces || phases > 1 ? group_elements
+                                  : round_up(std::max(group_elements, loop.size / 256), block_size)) /
+               row);
   } else {
     while (prefix < loop.axes.size() && !is_kept(prefix)) ++prefix;
     loop.split = Split::columns;
@@ -127,16 +132,21 @@ void finish_access(Access& access, const std::vector<std::int64_t>& extents, boo
   }
 }
 
-std::size_t Loop::tasks() const { return std::min<std::size_t>(static_cast<std::size_t>(groups), thread_count()); }
+std::size_t Loop::tasks() const {
+  return std::min<std::size_t>(static_cast<std::size_t>(groups), thread_count());
+}
 
-std::int64_t Loop::workspace() const { return shared_bytes() + static_cast<std::int64_t>(tasks()) * task_bytes(); }
+std::int64_t Loop::workspace() const {
+  return shared_bytes() + static_cast<std::int64_t>(tasks()) * task_bytes();
+}
 
 std::string Loop::describe() const {
   std::size_t operations = 0;
   for (const Phase& phase : phases) operations += phase.full.code.size() + phase.row.code.size();
   const char* names[] = {"rows", "columns", "chunks"};
   return text("loop over ", size, " elements, ", operations, " block operations in ", phases.size(),
-              phases.size() == 1 ? " phase, " : " phases, ", groups, " groups of ", names[static_cast<int>(split)]);
+              phases.size() == 1 ? " phase, " : " phases, ", groups, " groups of ",
+              names[static_cast<int>(split)]);
 }
 
 }  // namespace stiletto::detail::cpu

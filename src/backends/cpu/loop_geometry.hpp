@@ -6,12 +6,14 @@
 namespace stiletto::detail::cpu {
 
 /// Axes of `space`, outermost first, by the memory order of the operands named first.
-std::vector<std::size_t> loop_order(AxisMask space, const std::vector<const std::vector<std::int64_t>*>& by_priority);
+std::vector<std::size_t> loop_order(AxisMask space,
+                                    const std::vector<const std::vector<std::int64_t>*>& by_priority);
 /// Axes, extents, sizes and row strides.
 void set_geometry(Loop& loop, const CanonicalGraph& graph, AxisMask space, AxisMask kept,
                   const std::vector<const std::vector<std::int64_t>*>& by_priority);
-/// Groups: large enough to be worth a task, small enough that later phases find their rows in cache. Independent of the
-/// number of threads but for the choice to cut rows or columns into chunks, whose merge is in a fixed order.
+/// Groups: large enough to be worth a task, small enough that later phases find their rows in cache.
+/// Independent of the number of threads but for the choice to cut rows or columns into chunks, whose merge is
+/// in a fixed order.
 void set_split(Loop& loop, AxisMask kept, std::size_t phases);
 /// Whether a group's values may be kept from one phase to the next.
 bool can_cache(const Loop& loop);

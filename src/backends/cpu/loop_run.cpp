@@ -23,7 +23,7 @@ struct Group {
   std::byte* accumulators;
   std::byte* rows;
   std::byte* cache;
-  const std::int64_t* extents;  // of the space, the split axis restricted
+  const std::int64_t* extents;    // of the space, the split axis restricted
   std::int64_t split_offset = 0;  // first index of the split axis
   std::int64_t row_base = 0;      // kept index of the group's first row, taken off row positions
   std::int64_t first = 0;         // element of the space with which the group's cache begins
@@ -73,9 +73,14 @@ std::size_t rounded(std::size_t n) { return (n + lane_group - 1) / lane_group * 
 
 class ProgramRun {
  public:
-  ProgramRun(const Loop& loop, const Program& program, const Invocation& invocation, std::byte* workspace, const Group& group,
-             bool rows)
-      : loop_(loop), program_(program), invocation_(invocation), workspace_(workspace), group_(group), rows_(rows) {}
+  ProgramRun(const Loop& loop, const Program& program, const Invocation& invocation, std::byte* workspace,
+             const Group& group, bool rows)
+      : loop_(loop),
+        program_(program),
+        invocation_(invocation),
+        workspace_(workspace),
+        group_(group),
+        rows_(rows) {}
 
   /// Elements [begin, end) of the space, or of the kept space.
   void run(std::int64_t begin, std::int64_t end) {
@@ -105,8 +110,9 @@ class ProgramRun {
   std::byte* raw_wide() const { return group_.blocks + block_size * 8; }
 
   std::byte* address(const Memory& memory) const {
-    const std::int64_t restricted =
-        !rows_ && loop_.split == Split::columns ? group_.split_offset * memory.strides[loop_.axes[loop_.split_axis]] : 0;
+    const std::int64_t restricted = !rows_ && loop_.split == Split::columns
+                                        ? group_.split_offset * memory.strides[loop_.axes[loop_.split_axis]]
+                                        : 0;
     return memory.address(invocation_, workspace_) + byte_offset(memory.dtype, restricted);
   }
 
@@ -114,7 +120,8 @@ class ProgramRun {
     for (std::size_t i = 0; i < program_.slots.size(); ++i) {
       const Slot& slot = program_.slots[i];
       if (slot.kind != Slot::Kind::constant) continue;
-      const ScalarValue value = slot.literal ? ScalarValue::of(slot.number) : invocation_.scalars[slot.source];
+      const ScalarValue value =
+          slot.literal ? ScalarValue::of(slot.number) : invocation_.scalars[slot.source];
       const double real = value.as_double();
       const std::int64_t integer =
           value.kind == ScalarValue::Kind::real ? static_cast<std::int64_t>(real) : value.integer;
@@ -171,7 +178,8 @@ class ProgramRun {
 
   /// Kernels write whole lane groups: only a full block may be computed in the caller's memory.
   void* destination(const Slot& slot) {
-    if (slot.cached) return group_.cache + slot.buffer + (p_ - group_.first) * static_cast<std::int64_t>(bytes_of(slot.reg));
+    if (slot.cached)
+      return group_.cache + slot.buffer + (p_ - group_.first) * static_cast<std::int64_t>(bytes_of(slot.reg));
     if (slot.direct_store < 0 || padded_ != n_) return group_.blocks + slot.block;
     const StoreTarget& target = program_.stores[static_cast<std::size_t>(slot.direct_store)];
     return address(loop_.memories[target.memory]) + p_ * static_cast<std::int64_t>(bytes_of(slot.reg));
@@ -179,11 +187,13 @@ class ProgramRun {
 
   void* load(const Slot& slot) {
     std::byte* block = group_.blocks + slot.block;
-    std::int64_t position = p_;  // of the block's first element, where the memory is walked in the space's own order
+    std::int64_t position =
+        p_;  // of the block's first element, where the memory is walked in the space's own order
     std::byte* base = nullptr;
     switch (slot.kind) {
       case Slot::Kind::cache:
-        return group_.cache + slot.buffer + (p_ - group_.first) * static_cast<std::int64_t>(bytes_of(slot.reg));
+        return group_.cache + slot.buffer +
+               (p_ - group_.first) * static_cast<std::int64_t>(bytes_of(slot.reg));
       case Slot::Kind::accumulator:
         base = group_.accumulators + slot.buffer;
         position -= group_.row_base;
@@ -211,9 +221,11 @@ class ProgramRun {
     if (slot.access.constant)
       gather(gathered, base, 0, n_);
     else
-      walk_->segments(slot.access, n_, [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
-        gather(gathered + done * static_cast<std::size_t>(slot.element), base + offset * slot.element, stride, length);
-      });
+      walk_->segments(slot.access, n_,
+                      [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
+                        gather(gathered + done * static_cast<std::size_t>(slot.element),
+                               base + offset * slot.element, stride, length);
+                      });
     if (slot.load != nullptr) slot.load(block, gathered, n_);
     return block;
   }
@@ -231,9 +243,11 @@ class ProgramRun {
       const auto wide = static_cast<double>(value);
       std::memcpy(block + i * size, size == 4 ? static_cast<const void*>(&value) : &wide, size);
     };
-    walk_->segments(slot.access, n_, [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
-      for (std::size_t i = 0; i < length; ++i) one(done + i, offset + static_cast<std::int64_t>(i) * stride);
-    });
+    walk_->segments(slot.access, n_,
+                    [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
+                      for (std::size_t i = 0; i < length; ++i)
+                        one(done + i, offset + static_cast<std::int64_t>(i) * stride);
+                    });
     return block;
   }
 
@@ -246,9 +260,10 @@ class ProgramRun {
     const ReduceKernel reduce = kernels().reduce[combine][input];
     const AccumulateKernel each = kernels().accumulate[combine][input];
     const Access access{loop_.row_strides};
-    walk_->segments(access, n_, [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
-      (stride == 0 ? reduce : each)(base + offset * size, v + done * bytes_of(r.input), length);
-    });
+    walk_->segments(
+        access, n_, [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
+          (stride == 0 ? reduce : each)(base + offset * size, v + done * bytes_of(r.input), length);
+        });
   }
 
   void store(const StoreTarget& target) {
@@ -274,9 +289,11 @@ class ProgramRun {
       values = raw_wide();
     }
     const auto scatter = kernels().scatter[std::countr_zero(element)];
-    walk_->segments(target.access, n_, [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
-      scatter(base + offset * static_cast<std::int64_t>(element), stride, values + done * element, length);
-    });
+    walk_->segments(target.access, n_,
+                    [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
+                      scatter(base + offset * static_cast<std::int64_t>(element), stride,
+                              values + done * element, length);
+                    });
   }
 
   void store_packed(const StoreTarget& target, std::byte* base, const void* from) {
@@ -285,14 +302,16 @@ class ProgramRun {
       const auto packed = static_cast<unsigned>(raw_wide()[i / 2]);
       return i % 2 == 0 ? packed & 15U : packed >> 4U;
     };
-    walk_->segments(target.access, n_, [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
-      for (std::size_t i = 0; i < length; ++i) {
-        const std::int64_t at = offset + static_cast<std::int64_t>(i) * stride;
-        const auto old = static_cast<unsigned>(base[at >> 1]);
-        const unsigned merged = (at & 1) == 0 ? (old & 0xF0U) | code(done + i) : (old & 15U) | code(done + i) << 4U;
-        base[at >> 1] = static_cast<std::byte>(merged);
-      }
-    });
+    walk_->segments(target.access, n_,
+                    [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
+                      for (std::size_t i = 0; i < length; ++i) {
+                        const std::int64_t at = offset + static_cast<std::int64_t>(i) * stride;
+                        const auto old = static_cast<unsigned>(base[at >> 1]);
+                        const unsigned merged = (at & 1) == 0 ? (old & 0xF0U) | code(done + i)
+                                                              : (old & 15U) | code(done + i) << 4U;
+                        base[at >> 1] = static_cast<std::byte>(merged);
+                      }
+                    });
   }
 
   const Loop& loop_;
@@ -310,7 +329,8 @@ class ProgramRun {
   void use(void** pointers) { pointers_ = pointers; }
 };
 
-// ---- groups ---------------------------------------------------------------------------------------------------------
+// ---- groups
+// ---------------------------------------------------------------------------------------------------------
 
 template <class T>
 void fill_identity(Combine combine, std::byte* accumulators, std::int64_t count) {
@@ -351,7 +371,8 @@ void start_accumulators(const Loop& loop, const Program& program, std::byte* are
 /// Hands each running task a scratch area of its own.
 class ScratchPool {
  public:
-  explicit ScratchPool(std::size_t count) : free_(count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1) {}
+  explicit ScratchPool(std::size_t count)
+      : free_(count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1) {}
   std::size_t take() {
     for (;;) {
       std::uint64_t free = free_.load(std::memory_order_relaxed);
@@ -370,11 +391,16 @@ class ScratchPool {
 class LoopRun {
  public:
   LoopRun(const Loop& loop, const Invocation& invocation, std::byte* workspace, std::byte* areas)
-      : loop_(loop), invocation_(invocation), workspace_(workspace), areas_(areas), pool_(std::min<std::size_t>(loop.tasks(), 64)) {}
+      : loop_(loop),
+        invocation_(invocation),
+        workspace_(workspace),
+        areas_(areas),
+        pool_(std::min<std::size_t>(loop.tasks(), 64)) {}
 
   void run() {
     if (loop_.split == Split::chunks) return run_chunks();
-    in_parallel([&](std::size_t g, std::byte* scratch) { whole_group(static_cast<std::int64_t>(g), scratch); });
+    in_parallel(
+        [&](std::size_t g, std::byte* scratch) { whole_group(static_cast<std::int64_t>(g), scratch); });
   }
 
  private:
@@ -389,7 +415,8 @@ class LoopRun {
     });
   }
 
-  void run_program(const Program& program, const Group& group, bool rows, std::int64_t begin, std::int64_t end) {
+  void run_program(const Program& program, const Group& group, bool rows, std::int64_t begin,
+                   std::int64_t end) {
     constexpr std::size_t inline_slots = 64;
     std::array<void*, inline_slots> few;
     std::vector<void*> many;
@@ -445,9 +472,11 @@ class LoopRun {
 
   void merge(const Accumulation& accumulation, std::byte* accumulators) const {
     const Reduction& r = loop_.reductions[accumulation.reduction];
-    const auto kernel = kernels().merge[static_cast<std::size_t>(r.combine)][static_cast<std::size_t>(r.accumulator)];
+    const auto kernel =
+        kernels().merge[static_cast<std::size_t>(r.combine)][static_cast<std::size_t>(r.accumulator)];
     for (std::int64_t g = 1; g < loop_.groups; ++g)
-      kernel(accumulators + r.base, accumulators + g * loop_.accumulator_bytes + r.base, static_cast<std::size_t>(loop_.kept_size));
+      kernel(accumulators + r.base, accumulators + g * loop_.accumulator_bytes + r.base,
+             static_cast<std::size_t>(loop_.kept_size));
   }
 
   const Loop& loop_;

@@ -28,7 +28,8 @@ std::vector<std::size_t> joined(std::initializer_list<std::vector<std::size_t>> 
   return result;
 }
 
-bool walks_as_one(const Memory& memory, const std::vector<std::size_t>& axes, const std::vector<std::int64_t>& extents) {
+bool walks_as_one(const Memory& memory, const std::vector<std::size_t>& axes,
+                  const std::vector<std::int64_t>& extents) {
   for (std::size_t i = 0; i + 1 < axes.size(); ++i)
     if (memory.strides[axes[i]] != memory.strides[axes[i + 1]] * extents[axes[i + 1]]) return false;
   return true;
@@ -49,8 +50,8 @@ std::int64_t MatmulPlanner::size(const std::vector<std::size_t>& axes) const {
 MatmulPlanner::Axes MatmulPlanner::classify(const Expression& product) const {
   const AxisMask a = at(product.inputs[0]).axes, b = at(product.inputs[1]).axes;
   Axes axes;
-  // Of several axes that only one operand has, the longest becomes the matrix's; the others are batch axes along which
-  // the other operand stands still.
+  // Of several axes that only one operand has, the longest becomes the matrix's; the others are batch axes
+  // along which the other operand stands still.
   auto take = [&](std::vector<std::size_t>& matrix, std::size_t axis) {
     if (matrix.empty()) {
       matrix.push_back(axis);
@@ -75,7 +76,8 @@ MatmulPlanner::Axes MatmulPlanner::classify(const Expression& product) const {
   return axes;
 }
 
-MatrixLayout MatmulPlanner::layout(const Memory& memory, const Axes& axes, const std::vector<std::size_t>& rows,
+MatrixLayout MatmulPlanner::layout(const Memory& memory, const Axes& axes,
+                                   const std::vector<std::size_t>& rows,
                                    const std::vector<std::size_t>& columns) const {
   MatrixLayout result;
   result.dtype = memory.dtype;
@@ -91,8 +93,10 @@ Memory MatmulPlanner::operand(std::uint32_t expression, const Axes& axes, bool l
   const Expression& e = at(expression);
   const bool in_float64 = graph_.compute_dtype == DType::float64 && !is_integer(e.dtype);
   const Memory* memory = host_.resident(expression);
-  if (memory != nullptr && walks_as_one(*memory, axes.k, graph_.extents) && (!in_float64 || memory->dtype == DType::float64) &&
-      reads_in_place(layout(*memory, axes, rows, columns), size(rows), size(columns), in_float64 ? DType::float64 : other))
+  if (memory != nullptr && walks_as_one(*memory, axes.k, graph_.extents) &&
+      (!in_float64 || memory->dtype == DType::float64) &&
+      reads_in_place(layout(*memory, axes, rows, columns), size(rows), size(columns),
+                     in_float64 ? DType::float64 : other))
     return *memory;
   std::vector<std::size_t> batch;
   for (std::size_t axis : axes.batch)
@@ -103,7 +107,8 @@ Memory MatmulPlanner::operand(std::uint32_t expression, const Axes& axes, bool l
   return packed;
 }
 
-bool MatmulPlanner::fuse(std::uint32_t user, std::uint32_t value, const Axes& axes, AxisMask space, Fused& fused) const {
+bool MatmulPlanner::fuse(std::uint32_t user, std::uint32_t value, const Axes& axes, AxisMask space,
+                         Fused& fused) const {
   const Expression& e = at(user);
   if (e.axes != space || e.held != Register::f32 || at(value).rounds_when_used) return false;
   fused.result = user;
@@ -129,8 +134,8 @@ bool MatmulPlanner::fuse(std::uint32_t user, std::uint32_t value, const Axes& ax
     return true;
   }
   const Memory* memory = host_.resident(other);
-  if (memory == nullptr || (o.axes & ~space) != 0 || !(memory->dtype == DType::float32 || memory->dtype == DType::bfloat16) ||
-      o.rounds_when_used)
+  if (memory == nullptr || (o.axes & ~space) != 0 ||
+      !(memory->dtype == DType::float32 || memory->dtype == DType::bfloat16) || o.rounds_when_used)
     return false;
   fused.operand.memory = *memory;
   fused.post.operand = layout(*memory, axes, axes.m, axes.n);
@@ -171,8 +176,9 @@ Memory memory_of(const Store& store, std::uint32_t index) {
 
 }  // namespace
 
-bool MatmulPlanner::try_step(const MatmulProblem& base, const Axes& axes, const std::vector<Fused>& fused, std::size_t count,
-                             const Memory& c, const Tensor* destination, MatmulStep& step) const {
+bool MatmulPlanner::try_step(const MatmulProblem& base, const Axes& axes, const std::vector<Fused>& fused,
+                             std::size_t count, const Memory& c, const Tensor* destination,
+                             MatmulStep& step) const {
   MatmulProblem problem = base;
   problem.c = layout(c, axes, axes.m, axes.n);
   step.operands.clear();
@@ -181,11 +187,17 @@ bool MatmulPlanner::try_step(const MatmulProblem& base, const Axes& axes, const 
   for (std::size_t i = 0; i < count; ++i) {
     const Fused& f = fused[i];
     if (f.none) continue;
-    const bool old_value = destination != nullptr && f.post.op == Op::add && f.post.binary && !f.post.number &&
-                           f.operand.memory.home == Memory::Home::tensor && same_memory(graph_.tensors[f.operand.memory.index], *destination);
+    if (!f.operand.number && f.operand.memory.home == Memory::Home::store &&
+        f.operand.memory.index == c.index && c.home == Memory::Home::store)
+      return false;  // another product landed there
+    const bool old_value = destination != nullptr && f.post.op == Op::add && f.post.binary &&
+                           !f.post.number && f.operand.memory.home == Memory::Home::tensor &&
+                           same_memory(graph_.tensors[f.operand.memory.index], *destination);
     if (old_value) {
-      // c + product in any order of later operations would read what is being written; only as the last step is it safe.
-      const bool last = std::all_of(fused.begin() + static_cast<std::ptrdiff_t>(i) + 1, fused.begin() + static_cast<std::ptrdiff_t>(count),
+      // c + product in any order of later operations would read what is being written; only as the last step
+      // is it safe.
+      const bool last = std::all_of(fused.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                    fused.begin() + static_cast<std::ptrdiff_t>(count),
                                     [](const Fused& later) { return later.none; });
       if (!last || c.dtype != DType::float32 || step.accumulates || !problem.post.empty()) return false;
       problem.accumulate = step.accumulates = true;
@@ -200,7 +212,8 @@ bool MatmulPlanner::try_step(const MatmulProblem& base, const Axes& axes, const 
 }
 
 bool MatmulPlanner::same_memory(const Tensor& a, const Tensor& b) {
-  return a.home == b.home && a.index == b.index && a.offset == b.offset && a.dtype == b.dtype && a.strides == b.strides;
+  return a.home == b.home && a.index == b.index && a.offset == b.offset && a.dtype == b.dtype &&
+         a.strides == b.strides;
 }
 
 Memory MatmulPlanner::landing(std::uint32_t value, DType dtype, const Axes& axes) {
@@ -210,7 +223,8 @@ Memory MatmulPlanner::landing(std::uint32_t value, DType dtype, const Axes& axes
          (at(uses_[end][0].index).kind == Kind::map || at(uses_[end][0].index).kind == Kind::cast))
     end = uses_[end][0].index;
   const Store* store = final_store(end);
-  if (store != nullptr && store->tensor.home == Tensor::Home::output && store->tensor.dtype == dtype)
+  if (store != nullptr && store->tensor.home == Tensor::Home::output && store->tensor.dtype == dtype &&
+      landed_.insert(uses_[end][0].index).second)
     return memory_of(*store, uses_[end][0].index);
   return host_.temporary(dtype, joined({axes.batch, axes.m, axes.n}));
 }
@@ -242,19 +256,17 @@ void MatmulPlanner::plan(std::uint32_t product) {
     }
   }
   const DType dtype = product_dtype(problem.a.dtype, problem.b.dtype);
-  for (std::size_t count = fused.size(); count > 0; --count) {
-    const std::uint32_t value = fused[count - 1].result;
-    const Memory c = landing(value, DType::float32, axes);
-    if (dtype == DType::float32 && try_step(problem, axes, fused, count, c, nullptr, step))
-      return host_.add_matmul(value, c, std::move(step));
-  }
   Memory c = landing(product, dtype, axes);
-  if (!try_step(problem, axes, fused, 0, c, nullptr, step)) {
+  if (!writes_in_place(layout(c, axes, axes.m, axes.n), problem.m, problem.n, problem.a.dtype,
+                       problem.b.dtype))
     c = host_.temporary(dtype, joined({axes.batch, axes.m, axes.n}));
-    if (!try_step(problem, axes, fused, 0, c, nullptr, step))
-      throw InternalError(text("no engine takes a bare product; please report this with\n", graph_.to_string()));
+  for (std::size_t count = dtype == DType::float32 ? fused.size() : 0;; --count) {
+    if (try_step(problem, axes, fused, count, c, nullptr, step))
+      return host_.add_matmul(count == 0 ? product : fused[count - 1].result, c, std::move(step));
+    if (count == 0)
+      throw InternalError(
+          text("no engine takes a bare product; please report this with\n", graph_.to_string()));
   }
-  host_.add_matmul(product, c, std::move(step));
 }
 
 }  // namespace stiletto::detail::cpu

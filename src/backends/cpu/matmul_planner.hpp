@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turning a product of the canonical graph into a matmul step: which axes are batch, rows and columns, which operands are
-// packed first, and how much of what follows the product is done by the product itself.
+// Turning a product of the canonical graph into a matmul step: which axes are batch, rows and columns, which
+// operands are packed first, and how much of what follows the product is done by the product itself.
 #pragma once
+#include <set>
 #include <vector>
 
 #include "backends/cpu/schedule.hpp"
@@ -31,7 +32,8 @@ class MatmulPlanner {
     virtual void mark_written(std::uint32_t store) = 0;
   };
 
-  MatmulPlanner(const CanonicalGraph& graph, const Expressions& expressions, const std::vector<std::vector<Use>>& uses, Host& host)
+  MatmulPlanner(const CanonicalGraph& graph, const Expressions& expressions,
+                const std::vector<std::vector<Use>>& uses, Host& host)
       : graph_(graph), expressions_(expressions), uses_(uses), host_(host) {}
 
   void plan(std::uint32_t product);
@@ -50,22 +52,26 @@ class MatmulPlanner {
   const Expression& at(std::uint32_t i) const { return expressions_.list[i]; }
   Axes classify(const Expression& product) const;
   Memory operand(std::uint32_t expression, const Axes& axes, bool left, DType other);
-  MatrixLayout layout(const Memory& memory, const Axes& axes, const std::vector<std::size_t>& rows, const std::vector<std::size_t>& columns) const;
+  MatrixLayout layout(const Memory& memory, const Axes& axes, const std::vector<std::size_t>& rows,
+                      const std::vector<std::size_t>& columns) const;
   std::int64_t size(const std::vector<std::size_t>& axes) const;
   std::vector<Fused> chain(std::uint32_t product, const Axes& axes) const;
   bool fuse(std::uint32_t user, std::uint32_t value, const Axes& axes, AxisMask space, Fused& fused) const;
   const Store* final_store(std::uint32_t value) const;
-  /// A step that does the first `count` fused operations and writes c; false when no engine takes it. `destination` is
-  /// the store behind c, whose old contents may be one of the operands.
-  bool try_step(const MatmulProblem& base, const Axes& axes, const std::vector<Fused>& fused, std::size_t count, const Memory& c,
-                const Tensor* destination, MatmulStep& step) const;
+  /// A step that does the first `count` fused operations and writes c; false when no engine takes it.
+  /// `destination` is the store behind c, whose old contents may be one of the operands.
+  bool try_step(const MatmulProblem& base, const Axes& axes, const std::vector<Fused>& fused,
+                std::size_t count, const Memory& c, const Tensor* destination, MatmulStep& step) const;
   static bool same_memory(const Tensor& a, const Tensor& b);
+  /// Where a product that is not stored itself is written: the output it ends in, if no other has, or a
+  /// temporary.
   Memory landing(std::uint32_t value, DType dtype, const Axes& axes);
 
   const CanonicalGraph& graph_;
   const Expressions& expressions_;
   const std::vector<std::vector<Use>>& uses_;
   Host& host_;
+  std::set<std::uint32_t> landed_;  // outputs that hold a product until it is overwritten by what it becomes
 };
 
 }  // namespace stiletto::detail::cpu

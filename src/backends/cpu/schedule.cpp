@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deciding on steps. Values are never given memory of their own unless a product reads or writes them, or a reduction's
-// result is wanted in a loop over other axes: everything else is computed where it is used.
+// Deciding on steps. Values are never given memory of their own unless a product reads or writes them, or a
+// reduction's result is wanted in a loop over other axes: everything else is computed where it is used.
 #include "backends/cpu/schedule.hpp"
 
 #include <algorithm>
@@ -26,7 +26,10 @@ struct Draft {
 class Scheduler : public MatmulPlanner::Host {
  public:
   explicit Scheduler(const CanonicalGraph& graph)
-      : graph_(graph), expressions_(expand(graph)), resident_(expressions_.list.size()), step_of_(expressions_.list.size(), -1) {}
+      : graph_(graph),
+        expressions_(expand(graph)),
+        resident_(expressions_.list.size()),
+        step_of_(expressions_.list.size(), -1) {}
 
   Schedule run() {
     place_tensors();
@@ -42,7 +45,8 @@ class Scheduler : public MatmulPlanner::Host {
     return build();
   }
 
-  // ---- what the planner of products asks for ------------------------------------------------------------------------
+  // ---- what the planner of products asks for
+  // ------------------------------------------------------------------------
 
   const Memory* resident(std::uint32_t expression) const override { return resident_[expression]; }
   Memory temporary(DType dtype, const std::vector<std::size_t>& axes) override {
@@ -115,7 +119,8 @@ class Scheduler : public MatmulPlanner::Host {
   }
 
   bool reduces(const Draft& draft, std::uint32_t reduction) const {
-    return draft.is_loop && std::find(draft.loop.reductions.begin(), draft.loop.reductions.end(), reduction) != draft.loop.reductions.end();
+    return draft.is_loop && std::find(draft.loop.reductions.begin(), draft.loop.reductions.end(),
+                                      reduction) != draft.loop.reductions.end();
   }
 
   /// Whether everything the barriers stand for is there when this step runs, or comes to be within it.
@@ -129,7 +134,8 @@ class Scheduler : public MatmulPlanner::Host {
   void materialize(const std::set<std::uint32_t>& needed, std::size_t step) {
     for (std::uint32_t b : needed) {
       if (resident_[b] != nullptr || reduces(drafts_[step], b)) continue;
-      constexpr DType of_register[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
+      constexpr DType of_register[] = {DType::float32, DType::float64, DType::int32, DType::int64,
+                                       DType::boolean};
       Draft& maker = drafts_[static_cast<std::size_t>(step_of_[b])];
       std::vector<std::size_t> axes;
       for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
@@ -190,7 +196,8 @@ class Scheduler : public MatmulPlanner::Host {
     memory.index = s;
     memory.dtype = store.tensor.dtype;
     memory.strides = store.tensor.strides;
-    place_root({expressions_.of_value[store.value], store.tensor.axes, std::move(memory), store.tensor.home != Tensor::Home::output});
+    place_root({expressions_.of_value[store.value], store.tensor.axes, std::move(memory),
+                store.tensor.home != Tensor::Home::output});
   }
 
   Schedule build() {
@@ -211,11 +218,11 @@ class Scheduler : public MatmulPlanner::Host {
 
   const CanonicalGraph& graph_;
   Expressions expressions_;
-  std::deque<Memory> memories_;           // stable addresses
-  std::vector<const Memory*> resident_;   // per expression
-  std::vector<int> step_of_;              // of reductions and products: the step that computes them
+  std::deque<Memory> memories_;          // stable addresses
+  std::vector<const Memory*> resident_;  // per expression
+  std::vector<int> step_of_;             // of reductions and products: the step that computes them
   std::vector<std::vector<Use>> uses_;
-  std::vector<bool> written_;             // stores that a product writes itself
+  std::vector<bool> written_;  // stores that a product writes itself
   std::vector<Draft> drafts_;
   Schedule out_;
 };

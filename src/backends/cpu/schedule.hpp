@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A canonical graph as steps: matrix products, with what can ride along behind them, and loops that fuse everything else.
+// A canonical graph as steps: matrix products, with what can ride along behind them, and loops that fuse
+// everything else.
 #pragma once
 #include <memory>
 #include <string>
