@@ -18,13 +18,15 @@ namespace {
 namespace st = stiletto;
 using Plan = st::Compiled<st::Array(st::Array)>;
 
+bool call_from_destructors = false;
+
 // Constructed before and after anything of the library's, so that destruction happens in both orders.
 struct Holder {
   Plan plan;
   st::Array array;
   st::Graph graph;
   ~Holder() {
-    if (array.has_memory()) plan(array);  // still usable while statics go
+    if (call_from_destructors) plan(array);  // still usable while statics and thread-locals go
   }
 };
 Holder early;
@@ -51,6 +53,10 @@ int child(const std::string& variant) {
   fill(late);
   fill(local);
   if (variant == "return") return 0;
+  if (variant == "called_from_destructors") {
+    call_from_destructors = true;
+    return 0;
+  }
   if (variant == "exit") leave(1);
   if (variant == "quick_exit") leave(2);
   if (variant == "joined_thread") {
@@ -104,8 +110,8 @@ int run_child(const char* program, const char* variant, std::string& said) {
 int main(int count, char** arguments) {
   if (count > 1) return child(arguments[1]);
   int failures = 0;
-  for (const char* variant : {"return", "exit", "quick_exit", "joined_thread", "thread_and_return",
-                              "thread_and_exit", "thread_and_quick_exit"})
+  for (const char* variant : {"return", "exit", "quick_exit", "joined_thread", "called_from_destructors",
+                              "thread_and_return", "thread_and_exit", "thread_and_quick_exit"})
     for (int round = 0; round < 20; ++round) {
       std::string said;
       const int code = run_child("/proc/self/exe", variant, said);
