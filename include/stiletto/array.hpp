@@ -25,7 +25,7 @@ class Dims {
  public:
   static constexpr std::size_t max_rank = 8;
 
-  Dims() {}  // leaves the values alone: shapes are made on every traced operation
+  Dims() = default;
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) {
     if (values.size() > max_rank) throw_too_many(values.size());
@@ -49,7 +49,7 @@ class Dims {
 
  private:
   [[noreturn]] STILETTO_API static void throw_too_many(std::size_t count);
-  std::array<std::int64_t, max_rank> values_;
+  std::array<std::int64_t, max_rank> values_;  // left alone: shapes are made on every traced operation
   std::uint8_t size_ = 0;
 };
 using Shape = Dims;

@@ -66,8 +66,7 @@ STILETTO_API Array gelu(const Array&);  ///< x/2·(1 + erf(x/√2)); Hendrycks &
 STILETTO_API Array
 gelu_tanh(const Array&);  ///< x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))); the same paper's approximation
 
-// ---- reductions
-// -----------------------------------------------------------------------------------------------------
+// ---- reductions ----
 
 /// Axes to reduce; negative ones count from the end. Empty: every axis.
 class Axes {
@@ -98,8 +97,7 @@ STILETTO_API Array logsumexp(const Array&, Axes = {}, bool keep_dims = false);
 /// Keeps the dtype of a floating-point x; a row with +∞, or of −∞ only, is NaN.
 STILETTO_API Array softmax(const Array&, int axis = -1);
 
-// ---- views
-// ----------------------------------------------------------------------------------------------------------
+// ---- views ----
 // On concrete arrays and on inputs of a trace only pointer offset and strides change. On a computed value of
 // a trace a permutation is taken where the result is only returned or stored, a reshape likewise where it
 // keeps the row-major order, and a change of extents of 1 always; anything else throws TraceError.
@@ -119,8 +117,7 @@ STILETTO_API Array broadcast_to(const Array&, Shape);
 /// first element.
 STILETTO_API Array as_strided(const Array&, Shape, Strides, std::int64_t offset = 0);
 
-// ---- stores
-// ---------------------------------------------------------------------------------------------------------
+// ---- stores ----
 
 /// Casts `value` to the destination's dtype, broadcasts it to its shape and writes it. Inside a trace the
 /// destination is an argument, a capture or a view of one (else TraceError). One that overlaps itself throws

@@ -174,6 +174,7 @@ class Canonicalizer {
       if (live[i] && !trace_.is_leaf_or_view(static_cast<std::uint32_t>(i)))
         for (std::uint32_t input : node(static_cast<std::uint32_t>(i)).operands()) live[input] = true;
     std::vector<Slots> slots;
+    slots.reserve(live.size() + store_slots_.size());
     for (std::size_t i = 0; i < live.size(); ++i)
       slots.push_back(live[i] ? slots_of(trace_, static_cast<std::uint32_t>(i)) : Slots{});
     for (Slots& store : store_slots_) slots.push_back(std::move(store));
@@ -230,7 +231,7 @@ class Canonicalizer {
   // ---- values
   // -------------------------------------------------------------------------------------------------------
 
-  std::uint32_t add_value(Value value) {
+  std::uint32_t add_value(const Value& value) {
     auto& values = out_.graph.values;
     auto same = [&](const Value& v) {
       return v.kind == value.kind && v.op == value.op && v.arity == value.arity && v.dtype == value.dtype &&
@@ -242,7 +243,7 @@ class Canonicalizer {
       found->trace_position = std::max(found->trace_position, value.trace_position);
       return static_cast<std::uint32_t>(found - values.begin());
     }
-    values.push_back(std::move(value));
+    values.push_back(value);
     return static_cast<std::uint32_t>(values.size() - 1);
   }
 
@@ -257,7 +258,7 @@ class Canonicalizer {
     value.kind = Value::Kind::scalar;
     value.dtype = value.operand = dtype;
     value.source = static_cast<std::uint32_t>(slot);
-    return add_value(std::move(value));
+    return add_value(value);
   }
 
   std::uint32_t literal(ScalarValue number, DType dtype) {
@@ -295,7 +296,7 @@ class Canonicalizer {
     cast.operand = from.dtype;
     cast.dtype = dtype;
     cast.axes = from.axes;
-    return add_value(std::move(cast));
+    return add_value(cast);
   }
 
   std::uint32_t instantiate(std::uint32_t index, const std::vector<int>& labels) {
@@ -320,7 +321,7 @@ class Canonicalizer {
     auto same = std::find(tensors.begin(), tensors.end(), tensor);
     value.source = static_cast<std::uint32_t>(same - tensors.begin());
     if (same == tensors.end()) tensors.push_back(std::move(tensor));
-    return add_value(std::move(value));
+    return add_value(value);
   }
 
   /// Labels of all slots of one instance: under other labels than its own, what it sums over gets fresh ones.
@@ -363,11 +364,12 @@ class Canonicalizer {
     // Axes are in the masks now; in the attributes they would keep equal values apart.
     if (std::holds_alternative<ReductionAttributes>(n.attributes)) value.attributes = std::monostate{};
     note_fit_checks(n, index);
-    return add_value(std::move(value));
+    return add_value(value);
   }
 
   std::uint32_t operand(const Node& user, std::size_t i, const Edge& edge, const std::vector<int>& all) {
     std::vector<int> labels;
+    labels.reserve(edge.slots.size());
     for (int slot : edge.slots)
       labels.push_back(slot == no_label ? no_label : all[static_cast<std::size_t>(slot)]);
     const std::uint32_t value = instantiate(edge.operand, labels);
@@ -409,7 +411,7 @@ class Canonicalizer {
         n.dtype);
     product.axes = out_.graph.values[product.inputs[0]].axes;
     product.trace_position = index;
-    return add_value(std::move(product));
+    return add_value(product);
   }
 
   void note_fit_checks(const Node& n, std::uint32_t index) {

@@ -105,8 +105,7 @@ Executable::Footprint Executable::footprint_of(const Tensor& tensor) const {
   return f;
 }
 
-// ---- one call
-// -------------------------------------------------------------------------------------------------------
+// ---- one call ----
 
 void Executable::compute_numbers(std::span<const Array* const> arguments,
                                  std::span<const TraceScalar> numbers, CallFrame& frame) const {
@@ -200,8 +199,7 @@ void Executable::run(std::span<const Array* const> arguments, std::span<const Tr
   collect_results(arguments, frame->output_arrays, results);
 }
 
-// ---- bindings
-// -------------------------------------------------------------------------------------------------------
+// ---- bindings ----
 
 Bindings Executable::bind(std::span<const Array* const> arguments, std::vector<Array>& results) const {
   check_arguments(arguments);
@@ -249,8 +247,7 @@ void Executable::execute(const BindingTable& table) const {
   launch(*frame, true);
 }
 
-// ---- texts
-// ----------------------------------------------------------------------------------------------------------
+// ---- texts ----
 
 std::size_t Executable::bytes() const {
   std::size_t bytes = sizeof(Executable) + trace_text_.size() + workspace();

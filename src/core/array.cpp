@@ -3,6 +3,7 @@
 #include "stiletto/array.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -66,12 +67,11 @@ void copy_elements(const ArrayBody& body, std::byte* out) {
     std::memcpy(out, body.data(), static_cast<std::size_t>(count) * size);
     return;
   }
-  Dims index = body.shape;
-  for (std::size_t i = 0; i < index.size(); ++i) index[i] = 0;
+  std::array<std::int64_t, Dims::max_rank> index{};
   std::int64_t offset = 0;
   for (std::int64_t n = 0; n < count; ++n, out += size) {
     copy_element(body, offset, out);
-    for (std::size_t axis = index.size(); axis-- > 0;) {
+    for (std::size_t axis = body.shape.size(); axis-- > 0;) {
       offset += body.strides[axis];
       if (++index[axis] < body.shape[axis]) break;
       offset -= body.strides[axis] * body.shape[axis];

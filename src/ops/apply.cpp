@@ -69,7 +69,7 @@ Array record(Node& node, std::span<const Array* const> arrays) {
 
 /// Numbers meet integer arrays only if they fit: 300 with an int8 array is a mistake, not 44.
 void check_numbers_fit(const Node& node, std::span<const Operand> operands) {
-  if (node.weak || !(is_integer(node.operand) || node.operand == DType::boolean)) return;
+  if (node.weak || (!is_integer(node.operand) && node.operand != DType::boolean)) return;
   if (row_of(node.op).rule == TypeRule::logical) return;
   for (const Operand& operand : operands)
     if (operand.body->kind == ArrayBody::Kind::number && operand.body->weak &&
@@ -80,12 +80,12 @@ void check_numbers_fit(const Node& node, std::span<const Operand> operands) {
 
 }  // namespace
 
-Array apply(Op op, std::initializer_list<const Array*> arrays, Attributes attributes) {
+Array apply(Op op, std::initializer_list<const Array*> arrays, const Attributes& attributes) {
   const std::span<const Array* const> list(arrays.begin(), arrays.size());
   const Operands operands = bodies_of(list, name_of(op));
   Node node;
   node.op = op;
-  node.attributes = std::move(attributes);
+  node.attributes = attributes;
   infer_types(node, operands.view());
   infer_shape(node, operands.view());
   check_numbers_fit(node, operands.view());

@@ -17,7 +17,7 @@ struct Operand {
 };
 
 /// Applies `op`. The name in errors is "matmul", or "operation 7, matmul" inside a trace.
-Array apply(Op op, std::initializer_list<const Array*> operands, Attributes attributes = {});
+Array apply(Op op, std::initializer_list<const Array*> operands, const Attributes& attributes = {});
 /// cast, fill: the result's dtype (and shape) are given.
 Array apply_cast(Op op, const Array& x, DType dtype);
 Array apply_fill(const Array& value, Shape shape, DType dtype);

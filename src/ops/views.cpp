@@ -180,7 +180,8 @@ Array reshape(const Array& array, Shape target) {
   return x.view({shape, *strides, 0});
 }
 
-Array slice(const Array& array, std::vector<Slice> slices) {
+Array slice(const Array& array,
+            std::vector<Slice> slices) {  // NOLINT(performance-unnecessary-value-param): settled
   const Viewed x(array, "slice");
   const Geometry g = detail::slice_geometry(x.geometry(), slices, x.name());
   if (!x.is_computed()) return x.view(g);

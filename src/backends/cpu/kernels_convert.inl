@@ -43,7 +43,7 @@ inline float narrowed(std::int32_t x) { return round_to_odd(static_cast<double>(
 inline float narrowed(std::int64_t x) { return round_to_odd(x); }
 inline float narrowed(Truth x) { return convert<float>(x); }
 
-// ---- memory formats --------------------------------------------------------------------------------------
+// ---- memory formats ----
 
 template <class T>
 struct Plain {
@@ -88,7 +88,7 @@ struct E8m0 {
   static float decode(Bits bits) { return decode_e8m0(bits); }
 };
 
-// ---- loops -----------------------------------------------------------------------------------------------
+// ---- loops ----
 
 /// What the processor converts by instructions of its own: the count of elements done, in groups.
 template <class Format, class T>
@@ -201,7 +201,7 @@ void fill(void* out, const void* value, std::size_t n) {
   for_each_lane(n, [=](std::size_t i) { values[i] = x; });
 }
 
-// ---- which conversion exists for which types -------------------------------------------------------------
+// ---- which conversion exists for which types ----
 
 template <class Format, class... T>
 constexpr void loads(Kernels& table, DType dtype, Registers<T...>) {

@@ -26,7 +26,7 @@ inline typename Modular<T>::type modular(T x) {
   return static_cast<typename Modular<T>::type>(x);
 }
 
-// ---- arithmetic ------------------------------------------------------------------------------------------
+// ---- arithmetic ----
 
 struct Add {
   template <class T>
@@ -113,7 +113,7 @@ struct Copy {
   }
 };
 
-// ---- comparisons and logic -------------------------------------------------------------------------------
+// ---- comparisons and logic ----
 
 struct Less {
   template <class T>
@@ -184,7 +184,7 @@ struct Clamp {
   }
 };
 
-// ---- elementary functions --------------------------------------------------------------------------------
+// ---- elementary functions ----
 
 struct Exp {
   template <class T>
@@ -267,7 +267,7 @@ struct Ceil {
   }
 };
 
-// ---- activations -----------------------------------------------------------------------------------------
+// ---- activations ----
 
 struct Relu {
   template <class T>
@@ -330,7 +330,7 @@ struct GeluTanh {
   }
 };
 
-// ---- loops -----------------------------------------------------------------------------------------------
+// ---- loops ----
 
 template <class F, class T>
 void unary_loop(void* out, const void* const* in, std::size_t n, double) {
@@ -376,7 +376,7 @@ void where_loop(void* out, const void* const* in, std::size_t n, double) {
   });
 }
 
-// ---- which operation exists for which registers ----------------------------------------------------------
+// ---- which operation exists for which registers ----
 
 constexpr MapKernel* row(Kernels& table, Op op) { return table.map[static_cast<std::size_t>(op)]; }
 template <class F, class... T>
