@@ -46,6 +46,7 @@ inline Real half_step(DType dtype) {
 struct Allowance {
   Real terms = 1;      // accumulated values
   Real factor = 1;     // on top, where the reference's definition is itself ill-conditioned
+  Real absolute = 0;   // added to the bound
   bool exact = false;  // compare with the rounded reference, sign of zero included
 };
 
@@ -66,7 +67,8 @@ inline testing::AssertionResult agrees(const Tensor& actual, const Tensor& expec
     if (std::isfinite(value) && std::isfinite(rounded)) largest = std::fmax(largest, std::fabs(value));
     if (allowance.exact || !std::isfinite(rounded)) value = rounded;
   }
-  const Real bound = largest * tolerance(dtype, allowance.terms) * allowance.factor + half_step(dtype);
+  const Real bound =
+      largest * tolerance(dtype, allowance.terms) * allowance.factor + half_step(dtype) + allowance.absolute;
   std::size_t wrong = 0;
   std::ostringstream text;
   text.precision(12);
