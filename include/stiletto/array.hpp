@@ -25,7 +25,7 @@ class Dims {
  public:
   static constexpr std::size_t max_rank = 8;
 
-  Dims() = default;
+  Dims() {}  // NOLINT(modernize-use-equals-default): `const Dims none;` has to compile
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) {
     if (values.size() > max_rank) throw_too_many(values.size());
