@@ -134,21 +134,27 @@ bool AxisLabels::would_collide(int a, int b) const {
 
 void AxisLabels::try_join(std::uint32_t user, const Edge& edge) {
   // All axes of the edge or none: half a join would restrict later ones and share nothing.
-  const std::vector<int> parent_before = parent_;
-  const auto members_before = members_;
+  struct Join {
+    int kept, absorbed;
+    std::size_t members_before;
+  };
+  std::vector<Join> done;
   for (std::size_t axis = 0; axis < edge.slots.size(); ++axis) {
     if (edge.slots[axis] == no_label) continue;
     const int a = find(first_[user] + edge.slots[axis]);
     const int b = find(first_[edge.operand] + static_cast<int>(axis));
     if (a == b) continue;
+    auto& into = members_[static_cast<std::size_t>(a)];
+    const auto& from = members_[static_cast<std::size_t>(b)];
     if (would_collide(a, b)) {
-      parent_ = parent_before;
-      members_ = members_before;
+      for (; !done.empty(); done.pop_back()) {
+        parent_[static_cast<std::size_t>(done.back().absorbed)] = done.back().absorbed;
+        members_[static_cast<std::size_t>(done.back().kept)].resize(done.back().members_before);
+      }
       return;
     }
+    done.push_back({a, b, into.size()});
     parent_[static_cast<std::size_t>(b)] = a;
-    auto& into = members_[static_cast<std::size_t>(a)];
-    auto& from = members_[static_cast<std::size_t>(b)];
     into.insert(into.end(), from.begin(), from.end());
   }
 }
