@@ -65,7 +65,6 @@ struct Job {
   std::atomic<std::size_t> next{0};     // the first task that nobody has taken
   std::atomic<std::size_t> workers{0};  // attached; changed under the pool's mutex
   std::exception_ptr error{};           // the first one; under the pool's mutex
-  int core = -1;                        // where the caller was
   Job* following = nullptr;
   bool listed = false;
 
@@ -89,6 +88,7 @@ class Pool {
   Job* first_ = nullptr;
   std::atomic<std::size_t> listed_{0};  // length of the list, for those who spin
   std::size_t workers_ = 0, spinning_ = 0, sleeping_ = 0, waiting_callers_ = 0;
+  int callers_core_ = -1;  // where the latest job came from
 };
 
 #if defined(__linux__)
@@ -190,8 +190,12 @@ Job* Pool::wait_for_a_job() {
     ++sleeping_;
     std::unique_lock lock(mutex_, std::adopt_lock);
     job_listed_.wait(lock);
-    lock.release();
     --sleeping_;
+    const int core = callers_core_;
+    lock.unlock();
+    leave_core(core);
+    lock.lock();
+    lock.release();
   }  // woken too late, it spins again: where one job was, the next is likely
 }
 
@@ -200,7 +204,6 @@ void Pool::work_forever() {
   for (;;) {
     Job* const job = wait_for_a_job();
     mutex_.unlock();
-    leave_core(job->core);
     perform(*job);
     mutex_.lock();
     job->workers.fetch_sub(1, std::memory_order_release);  // from here on the caller may return: job is gone
@@ -210,9 +213,11 @@ void Pool::work_forever() {
 
 void Pool::run(Job& job) {
   const std::size_t wanted = job.tasks - 1;
+  const int core = current_core();
   std::size_t to_wake = 0, sleeping = 0;
   {
     const std::lock_guard lock(mutex_);
+    callers_core_ = core;
     Job** link = &first_;
     while (*link != nullptr) link = &(*link)->following;
     *link = &job;
@@ -284,7 +289,6 @@ void parallel_for(std::size_t tasks, void (*run)(void* context, std::size_t task
     return;
   }
   Job job{run, context, tasks};
-  job.core = current_core();
   pool().run(job);
 }
 
