@@ -13,11 +13,6 @@ endif()
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
-find_package(Eigen3 3.4 QUIET CONFIG)
-if(NOT Eigen3_FOUND)
-  message(FATAL_ERROR "Eigen 3.4 was not found: run scripts/bootstrap.sh, or set Eigen3_DIR.")
-endif()
-
 find_package(dnnl 3 QUIET CONFIG HINTS "${PROJECT_SOURCE_DIR}/.deps/onednn")
 if(NOT dnnl_FOUND)
   message(FATAL_ERROR "oneDNN 3 was not found: run scripts/bootstrap.sh, or set dnnl_DIR to the folder of its dnnl-config.cmake.")

@@ -39,7 +39,7 @@ target_include_directories(stiletto_objects
   PUBLIC "${PROJECT_SOURCE_DIR}/include"
   PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_compile_definitions(stiletto_objects PRIVATE "STILETTO_VERSION=\"${PROJECT_VERSION}\"")
-target_link_libraries(stiletto_objects PRIVATE stiletto_options Eigen3::Eigen stiletto::dnnl Threads::Threads)
+target_link_libraries(stiletto_objects PRIVATE stiletto_options stiletto::dnnl Threads::Threads)
 
 add_library(stiletto $<TARGET_OBJECTS:stiletto_objects>)
 add_library(stiletto::stiletto ALIAS stiletto)
@@ -57,4 +57,4 @@ add_library(stiletto_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:stiletto_
 set_target_properties(stiletto_internal PROPERTIES LINKER_LANGUAGE CXX)
 target_compile_features(stiletto_internal PUBLIC cxx_std_20)
 target_include_directories(stiletto_internal PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
-target_link_libraries(stiletto_internal PUBLIC stiletto::dnnl Eigen3::Eigen Threads::Threads)
+target_link_libraries(stiletto_internal PUBLIC stiletto::dnnl Threads::Threads)

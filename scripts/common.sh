@@ -73,7 +73,7 @@ missing_packages() {
     version="$(package_candidate g++ | sed 's/^[0-9]*://')"
     if [ -z "$version" ] || version_at_least "$version" 12; then echo g++; else echo g++-12; fi
   fi
-  for name in libeigen3-dev libgtest-dev libbenchmark-dev; do
+  for name in libgtest-dev libbenchmark-dev; do
     package_installed "$name" || echo "$name"
   done
   if ! has_onednn_fetched; then
@@ -92,7 +92,7 @@ missing_packages() {
 # Installs what is missing: as root directly, else through sudo, else it says what to ask for.
 install_packages() {
   have dpkg-query && have apt-get ||
-    fail "this script installs with apt-get (Debian 12 or newer, Ubuntu 22.04 or newer); on another system install CMake 3.22, Ninja, g++ 12, Eigen 3.4, GoogleTest, Google Benchmark and oneDNN 3 yourself and run: cmake --preset release && cmake --build --preset release"
+    fail "this script installs with apt-get (Debian 12 or newer, Ubuntu 22.04 or newer); on another system install CMake 3.22, Ninja, g++ 12, GoogleTest, Google Benchmark and oneDNN 3 yourself and run: cmake --preset release && cmake --build --preset release"
   local missing as_root=""
   missing="$(missing_packages | xargs)"
   if [ -z "$missing" ]; then

@@ -66,7 +66,7 @@ class STILETTO_API Graph {
   void execute(const Bindings&) const;
   std::string to_string() const;  ///< the recorded trace, the canonical graph and the plan, as text
   std::string to_dot() const;     ///< the canonical graph for Graphviz
-  std::string to_json() const;    ///< trace and canonical graph
+  std::string to_json() const;    ///< the canonical graph
 
  private:
   friend class detail::Executable;

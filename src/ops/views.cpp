@@ -218,6 +218,15 @@ Array Array::copy() const {
   const ArrayBody& body = ArrayAccess::body(*this, "copy");
   if (body.kind == ArrayBody::Kind::spec)
     throw TraceError(text("copy: a spec (", body.dtype, body.shape, ") has no memory to copy"));
+  if (body.dtype == DType::float8_e8m0) {  // scales: no operation writes them, so their codes are moved here
+    if (Trace::current() != nullptr)
+      throw DTypeError(text(detail::operation_text("copy"),
+                            ": float8_e8m0 holds block scales; copy them outside the trace"));
+    const std::vector<std::uint8_t> codes = to_vector<std::uint8_t>();
+    const Array copy = empty(body.shape, body.dtype, body.device);
+    std::copy(codes.begin(), codes.end(), static_cast<std::uint8_t*>(copy.raw_data()));
+    return copy;
+  }
   return detail::apply_cast(Op::copy, *this, body.dtype);
 }
 

@@ -8,7 +8,7 @@ project="$SCRATCH/project"
 cp -r "$SOURCE/tests/package/subdirectory" "$project"
 cp "$SOURCE/tests/package/consumer/main.cpp" "$project/"
 "$CMAKE" -S "$project" -B "$project/build" -G Ninja -DSTILETTO_SOURCE="$SOURCE" -DBUILD_SHARED_LIBS=OFF \
-  -DSTILETTO_INSTALL=ON -DSTILETTO_KERNEL_OPTIMIZATION=-O0 -Ddnnl_DIR="$DNNL_DIR" -DEigen3_DIR="$EIGEN_DIR" \
+  -DSTILETTO_INSTALL=ON -DSTILETTO_KERNEL_OPTIMIZATION=-O0 -Ddnnl_DIR="$DNNL_DIR" \
   -DCMAKE_CXX_COMPILER_LAUNCHER="$LAUNCHER" >"$project/log" 2>&1 || { cat "$project/log"; fail "configuring"; }
 "$CMAKE" --build "$project/build" >"$project/log" 2>&1 || { cat "$project/log"; fail "building"; }
 run_program "$project/build/consumer"

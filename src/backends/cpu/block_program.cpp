@@ -316,12 +316,8 @@ class ProgramRun {
 
 void run_program(const Loop& loop, const Program& program, const Invocation& invocation, std::byte* workspace,
                  const Group& group, bool rows, std::int64_t begin, std::int64_t end) {
-  constexpr std::size_t inline_slots = 64;
-  std::array<void*, inline_slots> few;
-  std::vector<void*> many;
-  if (program.slots.size() > inline_slots) many.resize(program.slots.size());
-  ProgramRun(loop, program, invocation, workspace, group, rows, many.empty() ? few.data() : many.data())
-      .run(begin, end);
+  auto** pointers = reinterpret_cast<void**>(group.blocks + loop.block_bytes - loop.pointer_bytes);
+  ProgramRun(loop, program, invocation, workspace, group, rows, pointers).run(begin, end);
 }
 
 }  // namespace stiletto::detail::cpu

@@ -192,7 +192,11 @@ Loop LoopBuilder::run() {
     choose_direct_stores(request_.roots, loop_, phase.row);
     assign_blocks(phase.full, loop_.block_bytes);
     assign_blocks(phase.row, loop_.block_bytes);
+    const std::size_t slots = std::max(phase.full.slots.size(), phase.row.slots.size());
+    loop_.pointer_bytes =
+        std::max(loop_.pointer_bytes, align64(static_cast<std::int64_t>(slots * sizeof(void*))));
   }
+  loop_.block_bytes += loop_.pointer_bytes;
   return std::move(loop_);
 }
 

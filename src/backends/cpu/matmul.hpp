@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One matrix product with batch axes on the CPU: oneDNN where it takes the operands, Eigen for float64 and the wider
+// One matrix product with batch axes on the CPU: oneDNN where it takes the operands, a packed kernel of ours for float64 and the wider
 // integers. What oneDNN can fuse behind the product rides along as post-operations.
 #pragma once
 #include <cstddef>
