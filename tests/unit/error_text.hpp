@@ -2,6 +2,9 @@
 // The complete text of what a call throws, for tests that compare it. The type has to be exactly the one
 // asked for: its name comes first, so that a text thrown as another type differs too.
 #pragma once
+#include <gtest/gtest.h>
+
+#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <typeinfo>
@@ -43,6 +46,14 @@ inline std::string without_trace_ids(std::string text) {
     if (end > digits) text.replace(digits, end - digits, "N");
   }
   return text;
+}
+
+/// Checks the complete text, with the error's type before it and N for the numbers of traces.
+template <class F>
+void expect_text(F&& f, const std::string& wanted,
+                 std::source_location where = std::source_location::current()) {
+  const testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "this case");
+  EXPECT_STREQ(without_trace_ids(error_of(f)).c_str(), wanted.c_str());
 }
 
 }  // namespace unit

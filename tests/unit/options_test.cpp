@@ -74,16 +74,11 @@ TEST(CompileOptions, intermediate_dtype_holds_values_inside) {
 
 TEST(CompileOptions, dtypes_that_are_none) {
   const Array x = stiletto::ones({4});
-  EXPECT_EQ(error_of([&] { compile({.io_dtype = DType::int32}, twice, x); }),
-            "DTypeError: compile: io_dtype is int32; it has to be a floating-point dtype");
-  EXPECT_EQ(error_of([&] { jit({.io_dtype = DType::float4_e2m1}, twice, x); }),
-            "DTypeError: compile: io_dtype is float4_e2m1; it has to be a floating-point dtype");
-  EXPECT_EQ(
-      error_of([&] { compile({.intermediate_dtype = DType::int8}, twice, x); }),
-      "DTypeError: compile: intermediate_dtype is int8; it has to be float16, bfloat16, float32 or float64");
-  EXPECT_EQ(error_of([&] { compile({.compute_dtype = DType::float8_e5m2}, twice, x); }),
-            "DTypeError: compile: compute_dtype is float8_e5m2; it has to be float16, bfloat16, float32 or "
-            "float64");
+  for (DType dtype : {DType::int32, DType::boolean, DType::float4_e2m1, DType::float8_e8m0}) {
+    EXPECT_THROW(compile({.io_dtype = dtype}, twice, x), stiletto::DTypeError) << dtype;
+    EXPECT_THROW(jit({.intermediate_dtype = dtype}, twice, x), stiletto::DTypeError) << dtype;
+    EXPECT_THROW(compile({.compute_dtype = dtype}, twice, x), stiletto::DTypeError) << dtype;
+  }
 }
 
 TEST(CompileOptions, deterministic_is_what_the_cpu_is) {
@@ -124,7 +119,6 @@ TEST(CompileOptions, what_an_unsupported_graph_says) {
     EXPECT_EQ(error.reasons[0].engine, "cpu");
     EXPECT_EQ(error.reasons[0].reason, "it accumulates in float32 or float64, not in bfloat16");
     EXPECT_EQ(error.excluded_by, "compute_dtype");
-    EXPECT_FALSE(error.hint.empty()) << "the nearest accepted variant";
     const std::string text = error.what();
     for (const std::string& fact : {error.graph, error.target, error.library, error.reasons[0].reason,
                                     error.excluded_by.value(), error.hint})

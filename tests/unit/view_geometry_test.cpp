@@ -208,20 +208,14 @@ TEST(ViewGeometry, as_strided) {
 }
 
 TEST(ViewGeometry, as_strided_names_the_first_and_last_element) {
-  const Array x = iota({12});
-  EXPECT_EQ(error_of([&] { stiletto::as_strided(x, {2, 3}, {6, 3}, 2); }),
-            "ShapeError: as_strided: shape (2, 3), strides (6, 3), offset 2 reaches elements 2 to 14 of a "
-            "storage of "
-            "12 elements");
-  EXPECT_EQ(
-      error_of([&] { stiletto::as_strided(x, {4}, {-1}, 2); }),
-      "ShapeError: as_strided: shape (4), strides (-1), offset 2 reaches elements -1 to 2 of a storage of 12 "
-      "elements");
-  const Array part = stiletto::slice(x, {Slice{4, 8}});
-  EXPECT_EQ(
-      error_of([&] { stiletto::as_strided(part, {9}, {1}); }),
-      "ShapeError: as_strided: shape (9), strides (1), offset 0 reaches elements 4 to 12 of a storage of 12 "
-      "elements");
+  const Array x = iota({12}), part = stiletto::slice(x, {Slice{4, 8}});
+  auto expect = [](const std::string& text, const char* fact) {
+    EXPECT_NE(text.find(fact), std::string::npos) << fact << " is not in " << text;
+  };
+  expect(error_of([&] { stiletto::as_strided(x, {2, 3}, {6, 3}, 2); }),
+         "elements 2 to 14 of a storage of 12");
+  expect(error_of([&] { stiletto::as_strided(x, {4}, {-1}, 2); }), "elements -1 to 2 of a storage of 12");
+  expect(error_of([&] { stiletto::as_strided(part, {9}, {1}); }), "elements 4 to 12 of a storage of 12");
   EXPECT_THROW(stiletto::as_strided(x, {2}, {1}, INT64_MAX), ShapeError);
   EXPECT_THROW(stiletto::as_strided(x, {2}, {1}, INT64_MIN), ShapeError);
   EXPECT_THROW(stiletto::as_strided(x, {3}, {INT64_MAX}), ShapeError);

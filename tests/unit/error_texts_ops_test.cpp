@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+// The complete text of every error of src/ops and src/graph: what operations refuse, outside a trace and
+// inside, where they are named with their position. Each case names the file that throws. Not here, for
+// nothing can provoke them: InternalErrors of shape_rules.cpp (no shape rule), host_scalars.cpp (no host
+// form, three times) and print.cpp (a trace that breaks a rule).
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "unit/error_text.hpp"
+#include "unit/trace_support.hpp"
+
+namespace {
+
+using stiletto::Array;
+using stiletto::Device;
+using stiletto::DType;
+using stiletto::Slice;
+using unit::expect_text;
+using unit::Recording;
+
+constexpr DType i8 = DType::int8, e4m3 = DType::float8_e4m3, e8m0 = DType::float8_e8m0;
+
+// creation.cpp
+TEST(OpsErrorTexts, making_memory_in_a_trace) {
+  static float memory[2];
+  Recording r;
+  r.argument({2});
+  expect_text([] { stiletto::empty({2}); },
+              "TraceError: operation 1, empty: memory cannot be made inside a trace; make it outside and "
+              "pass or capture it (zeros, ones and full are constants here)");
+  expect_text([] { stiletto::from_data(std::vector<float>{1}, {1}); },
+              "TraceError: operation 1, from_data: memory cannot be made inside a trace; make it outside and "
+              "pass or capture it (zeros, ones and full are constants here)");
+  expect_text([] { stiletto::wrap(memory, {2}, DType::float32, Device::cpu()); },
+              "TraceError: operation 1, wrap: memory cannot be made inside a trace; make it outside and pass "
+              "or capture it (zeros, ones and full are constants here)");
+}
+TEST(OpsErrorTexts, making_arrays) {
+  static float memory[4];
+  expect_text([] { stiletto::full({2}, stiletto::ones({2, 1})); },
+              "ShapeError: full: the value has shape (2, 1), it has to have rank 0");
+  expect_text([] { stiletto::ones({2}, e8m0); },
+              "DTypeError: ones: float8_e8m0 holds block scales, which quantize makes");
+  expect_text([] { stiletto::wrap(memory, {2, 2}, DType::float32, Device::cpu(), {1}); },
+              "ShapeError: wrap: shape (2, 2) and strides (1) have different lengths");
+  expect_text([] { stiletto::wrap(nullptr, {2, 2}, DType::float32, Device::cpu()); },
+              "ArgumentError: wrap: a null pointer for shape (2, 2)");
+  expect_text([] { stiletto::spec({2, 2}, DType::float32, {1, 2, 3}); },
+              "ShapeError: spec: shape (2, 2) and strides (1, 2, 3) have different lengths");
+  expect_text([] { stiletto::from_data(std::vector<float>(5), {2, 3}); },
+              "ShapeError: from_data: 5 values for shape (2, 3) of 6 elements");
+}
+
+// shape_rules.cpp: pointwise
+TEST(OpsErrorTexts, shapes_that_do_not_broadcast) {
+  Recording r;
+  const Array x = r.argument({2, 3}), y = r.argument({2, 4}), z = r.argument({5, 3}),
+              c = r.argument({2, 1}, DType::boolean);
+  expect_text([&] { x + y; },
+              "ShapeError: operation 4, add: operand 1 of shape (2, 4) does not broadcast with operand 0 of "
+              "shape (2, 3) at axis 1; extents have to be equal or 1");
+  expect_text([&] { x* z; },
+              "ShapeError: operation 4, multiply: operand 1 of shape (5, 3) does not broadcast with operand "
+              "0 of shape (2, 3) at axis 0; extents have to be equal or 1");
+  expect_text([&] { stiletto::where(c, x, y); },
+              "ShapeError: operation 4, where: operand 2 of shape (2, 4) does not broadcast with the others' "
+              "shape (2, 3) at axis 1; extents have to be equal or 1");
+  expect_text([&] { stiletto::clamp(x, y, 1); },
+              "ShapeError: operation 4, clamp: operand 1 of shape (2, 4) does not broadcast with operand 0 "
+              "of shape (2, 3) at axis 1; extents have to be equal or 1");
+}
+TEST(OpsErrorTexts, outside_a_trace_there_is_no_position) {
+  const Array x = stiletto::ones({2, 3});
+  expect_text([&] { x + stiletto::ones({4}); },
+              "ShapeError: add: operand 1 of shape (4) does not broadcast with operand 0 of shape (2, 3) at "
+              "axis 1; extents have to be equal or 1");
+  expect_text([&] { stiletto::matmul(x, x); },
+              "ShapeError: matmul: (2, 3) · (2, 3): the last axis of the first (3) and axis 0 of the second "
+              "(2) have to be equal; transpose one?");
+}
+TEST(OpsErrorTexts, results_that_overflow) {
+  Recording r;
+  const std::int64_t large = std::int64_t{1} << 40;
+  const Array x = r.argument({large, 1}), y = r.argument({large});
+  expect_text([&] { x + y; },
+              "ShapeError: add: shape (1099511627776, 1099511627776) has more elements than 64 bits can "
+              "address in bytes");
+  expect_text([&] { stiletto::matmul(x, stiletto::reshape(y, {1, large})); },
+              "ShapeError: matmul: shape (1099511627776, 1099511627776) has more elements than 64 bits can "
+              "address in bytes");
+}
+
+// shape_rules.cpp, reductions.cpp
+TEST(OpsErrorTexts, reductions) {
+  Recording r;
+  const Array x = r.argument({2, 0, 3});
+  expect_text([&] { stiletto::max(x, 1); },
+              "ShapeError: operation 1, max: axis 1 of shape (2, 0, 3) has no elements, and max of nothing "
+              "has no value");
+  expect_text([&] { stiletto::abs_max(x, {2, 1}); },
+              "ShapeError: operation 1, abs_max: axis 1 of shape (2, 0, 3) has no elements, and abs_max of "
+              "nothing has no value");
+  expect_text([&] { stiletto::sum(x, {1, -2}); },
+              "ShapeError: operation 1, sum: axis -2 is named twice for shape (2, 0, 3)");
+  expect_text([&] { stiletto::mean(x, 7); },
+              "ShapeError: operation 1, mean: axis 7 is out of range for rank 3");
+}
+
+// shape_rules.cpp, stores.cpp: products
+TEST(OpsErrorTexts, products) {
+  Recording r;
+  const Array x = r.argument({2, 3}), v = r.argument({4}), scalar = r.argument({}),
+              batch = r.argument({5, 2, 3}), other = r.argument({4, 3, 2});
+  expect_text([&] { stiletto::matmul(x, x); },
+              "ShapeError: operation 5, matmul: (2, 3) · (2, 3): the last axis of the first (3) and axis 0 "
+              "of the second (2) have to be equal; transpose one?");
+  expect_text([&] { stiletto::matmul(v, x); },
+              "ShapeError: operation 5, matmul: (4) · (2, 3): the last axis of the first (4) and axis 0 of "
+              "the second (2) have to be equal; transpose one?");
+  expect_text([&] { stiletto::matmul(x, v); },
+              "ShapeError: operation 5, matmul: (2, 3) · (4): the last axis of the first (3) and axis 0 of "
+              "the second (4) have to be equal; transpose one?");
+  expect_text([&] { stiletto::matmul(scalar, x); },
+              "ShapeError: operation 5, matmul: () · (2, 3): a rank-0 operand; use * to scale");
+  expect_text([&] { stiletto::matmul(batch, other); },
+              "ShapeError: operation 5, matmul: (5, 2, 3) · (4, 3, 2): the leading batch axes do not "
+              "broadcast; extents have to be equal or 1");
+  expect_text([&] { stiletto::matmul_into(x, x, stiletto::transpose(x)); },
+              "ShapeError: operation 6, matmul_into: the product has shape (2, 2), the destination (2, 3)");
+  expect_text([&] { stiletto::matmul_into(x, x, stiletto::transpose(x), 1, 2); },
+              "ShapeError: operation 8, matmul: (2, 3) · (3, 2): the destination has shape (2, 3), the "
+              "product (2, 2)");
+}
+TEST(OpsErrorTexts, scaling_integer_products) {
+  Recording r;
+  const Array x = r.argument({2, 2}, i8), c = r.argument({2, 2}, DType::int32);
+  expect_text([&] { stiletto::matmul_into(c, x, x, 0.5, 0); },
+              "DTypeError: operation 2, matmul_into: alpha 0.5 and beta 0 have to be whole numbers for a "
+              "product of int32; cast an operand to float32");
+}
+
+// type_rules.cpp
+TEST(OpsErrorTexts, dtypes) {
+  Recording r;
+  const Array x = r.argument({2, 2}), narrow = r.argument({2, 2}, e4m3),
+              flag = r.argument({2, 2}, DType::boolean), scale = r.argument({2, 2}, e8m0);
+  expect_text([&] { stiletto::matmul(narrow, x); },
+              "DTypeError: operation 4, matmul: float8_e4m3 and float32 have no common dtype; cast the "
+              "narrow one, for instance to float32");
+  expect_text(
+      [&] { stiletto::matmul(x, flag); },
+      "DTypeError: operation 4, matmul: does not take boolean; cast the operand, for instance to float32");
+  expect_text([&] { stiletto::matmul(scale, x); },
+              "DTypeError: operation 4, matmul: does not take float8_e8m0; cast the operand, for instance to "
+              "float32");
+  expect_text([&] { stiletto::exp(narrow); },
+              "DTypeError: operation 4, exp: does not take float8_e4m3; it is a storage type: cast it, for "
+              "instance to float32");
+  expect_text([&] { x + scale; },
+              "DTypeError: operation 4, add: does not take float8_e8m0; it is a storage type: cast it, for "
+              "instance to float32");
+  expect_text([&] { stiletto::sum(narrow); },
+              "DTypeError: operation 4, sum: does not take float8_e4m3; it is a storage type: cast it, for "
+              "instance to float32");
+  expect_text([&] { stiletto::where(x, x, 0); },
+              "DTypeError: operation 4, where: the condition is float32, it has to be boolean; compare "
+              "first, for instance condition != 0");
+  expect_text([&] { -flag; },
+              "DTypeError: operation 4, negate: does not take boolean; cast it, for instance to int32");
+  expect_text([&] { flag - flag; },
+              "DTypeError: operation 4, subtract: does not take boolean; cast it, for instance to int32");
+}
+
+// apply.cpp
+TEST(OpsErrorTexts, numbers_that_do_not_fit) {
+  Recording r;
+  const Array x = r.argument({2}, i8);
+  expect_text([&] { x + 300; },
+              "DTypeError: operation 1, add: the number 300 does not fit the array's dtype int8; cast the "
+              "array first");
+  expect_text([&] { stiletto::maximum(-129, x); },
+              "DTypeError: operation 1, maximum: the number -129 does not fit the array's dtype int8; cast "
+              "the array first");
+  expect_text([&] { r.argument({2}, DType::int32) < (1LL << 40); },
+              "DTypeError: operation 2, less: the number 1099511627776 does not fit the array's dtype int32; "
+              "cast the array first");
+}
+TEST(OpsErrorTexts, casts_to_scales) {
+  const Array x = stiletto::ones({2});
+  expect_text([&] { stiletto::cast(x, e8m0); },
+              "DTypeError: cast: float8_e8m0 holds block scales, which quantize makes; cast float32 to "
+              "another dtype");
+}
+TEST(OpsErrorTexts, operands_that_may_only_be_returned) {
+  Recording r;
+  const Array x = stiletto::exp(r.argument({2, 3}));
+  expect_text(
+      [&] { stiletto::transpose(x) * 2; },
+      "TraceError: operation 3, multiply: operand %2 is the permute of a computed value, which may only be "
+      "returned or stored; transpose or reshape the inputs instead, or compute it in a function of its own");
+  expect_text(
+      [&] { stiletto::sum(stiletto::reshape(x, {6})); },
+      "TraceError: operation 4, sum: operand %3 is the reshape of a computed value, which may only be "
+      "returned or stored; transpose or reshape the inputs instead, or compute it in a function of its own");
+}
+TEST(OpsErrorTexts, arrays_of_a_trace_that_ended) {
+  Array kept;
+  {
+    Recording r;
+    kept = r.argument({2, 2}) * 2;
+  }
+  const Array y = stiletto::zeros({2, 2});
+  // apply.cpp
+  expect_text([&] { kept + 1; },
+              "TraceError: add: an operand belongs to trace N, which has ended; return values from the "
+              "traced function instead of storing its arrays");
+  // views.cpp
+  expect_text([&] { stiletto::transpose(kept); },
+              "TraceError: transpose: the array belongs to trace N, which has ended; return values from the "
+              "traced function instead of storing its arrays");
+  // stores.cpp
+  expect_text([&] { stiletto::assign(kept, y); },
+              "TraceError: assign: the destination belongs to trace N, which has ended");
+  // trace.cpp: assign is a small compiled function
+  expect_text([&] { stiletto::assign(y, kept); },
+              "TraceError: compile: arg1 is a traced array of trace N; compile outside the traced function, "
+              "or call the function itself inside it");
+  expect_text([&] { stiletto::compile([](const Array& a) { return a; }, kept); },
+              "TraceError: compile: arg0 is a traced array of trace N; compile outside the traced function, "
+              "or call the function itself inside it");
+}
+
+// trace.cpp
+TEST(OpsErrorTexts, arrays_of_another_trace) {
+  Recording outer;
+  const Array x = outer.argument({2});
+  Recording inner;
+  const Array y = inner.argument({2});
+  expect_text([&] { y + x; },
+              "TraceError: operation 1, add: an operand belongs to trace N, this is trace N; a traced array "
+              "is only usable inside the call that made it");
+  expect_text([&] { inner.trace.add_result(x); },
+              "TraceError: operation 1, return: an operand belongs to trace N, this is trace N; a traced "
+              "array is only usable inside the call that made it");
+  expect_text([&] { inner.like(x); },
+              "TraceError: compile: arg1 is a traced array of trace N; compile outside the traced function, "
+              "or call the function itself inside it");
+}
+TEST(OpsErrorTexts, specs_are_not_captured) {
+  const Array symbol = stiletto::spec({2}, DType::float16, {}, Device::cpu());
+  // views.cpp
+  expect_text([&] { symbol.copy(); }, "TraceError: copy: a spec (float16(2)) has no memory to copy");
+  Recording r;
+  const Array x = r.argument({2});
+  expect_text(
+      [&] { x + symbol; },
+      "TraceError: operation 1, add: a spec (float16(2)) has no memory to capture; pass it as an argument");
+  expect_text([&] { stiletto::assign(symbol, x); },
+              "TraceError: operation 1, assign: a spec (float16(2)) has no memory to capture; pass it as an "
+              "argument");
+}
+TEST(OpsErrorTexts, reading_after_a_store) {
+  const Array w = stiletto::ones({2});
+  Recording r;
+  const Array y = r.argument({2}), x = r.argument({2});
+  stiletto::assign(y, x);
+  stiletto::assign(w, x);
+  expect_text([&] { stiletto::exp(y); },
+              "TraceError: operation 3, exp: reads arg0 after the trace stored to it; use the value that was "
+              "stored, or compute this before the store");
+  expect_text([&] { x + w; },
+              "TraceError: operation 3, add: reads capture0 after the trace stored to it; use the value that "
+              "was stored, or compute this before the store");
+  expect_text([&] { stiletto::assign(x, y); },
+              "TraceError: operation 3, assign: reads arg0 after the trace stored to it; use the value that "
+              "was stored, or compute this before the store");
+}
+
+// stores.cpp
+TEST(OpsErrorTexts, destinations) {
+  Recording r;
+  const Array x = r.argument({2, 2}), s = r.like(Array(1.0)), scale = r.argument({2}, e8m0);
+  expect_text([&] { stiletto::assign(Array(2.0), x); },
+              "TraceError: operation 3, assign: the destination is a number; store to an array");
+  expect_text([&] { stiletto::assign(s, 1); },
+              "TraceError: operation 3, assign: the destination %1 is a computed value (scalar); store to an "
+              "argument, a captured array or a view of one");
+  expect_text([&] { stiletto::assign(stiletto::exp(x), x); },
+              "TraceError: operation 4, assign: the destination %3 is a computed value (exp); store to an "
+              "argument, a captured array or a view of one");
+  expect_text([&] { stiletto::matmul_into(stiletto::exp(x), x, x); },
+              "TraceError: operation 5, matmul_into: the destination %4 is a computed value (exp); store to "
+              "an argument, a captured array or a view of one");
+  expect_text([&] { stiletto::assign(scale, 1); },
+              "DTypeError: operation 5, assign: the destination is float8_e8m0, which holds block scales "
+              "that quantize makes");
+  expect_text([&] { stiletto::assign(stiletto::broadcast_to(x, {3, 2, 2}), 1); },
+              "AliasError: operation 6, assign: the destination of shape (3, 2, 2) with strides (0, 2, 1) "
+              "reaches an element more than once; store to an array without overlap");
+  expect_text([&] { stiletto::assign(x, r.argument({2, 3})); },
+              "ShapeError: operation 7, assign: a value of shape (2, 3) does not broadcast to the "
+              "destination's shape (2, 2)");
+  expect_text([&] { stiletto::assign(r.argument({2}, i8), 128); },
+              "DTypeError: operation 8, assign: the number 128 does not fit the destination's dtype int8");
+}
+TEST(OpsErrorTexts, destinations_that_a_reshape_does_not_fit) {
+  Recording r;
+  const Array y = r.argument({2, 6}, DType::float32, {1, 2}), x = r.argument({3, 4});
+  expect_text([&] { stiletto::assign(y, stiletto::reshape(stiletto::exp(x), {2, 6})); },
+              "TraceError: operation 4, assign: the value is a reshape (to (2, 6)) that the destination's "
+              "strides (1, 2) cannot take in one write; reshape the destination instead");
+}
+
+// view_geometry.cpp, views.cpp
+TEST(OpsErrorTexts, transpose_and_reshape) {
+  const Array x = stiletto::ones({2, 3});
+  expect_text([&] { stiletto::transpose(x, {0}); },
+              "ShapeError: transpose: axes (0) are not a permutation of the 2 axes of shape (2, 3)");
+  expect_text([&] { stiletto::transpose(x, {1, 1}); },
+              "ShapeError: transpose: axes (1, 1) are not a permutation of the 2 axes of shape (2, 3)");
+  expect_text([&] { stiletto::reshape(x, {-1, -1}); },
+              "ShapeError: reshape: target (-1, -1) has more than one -1");
+  expect_text([&] { stiletto::reshape(x, {-3, 2}); },
+              "ShapeError: reshape: target (-3, 2) has a negative extent");
+  expect_text(
+      [&] { stiletto::reshape(x, {INT64_MAX, 2}); },
+      "ShapeError: reshape: target (9223372036854775807, 2) has more elements than 64 bits can count");
+  expect_text([&] { stiletto::reshape(stiletto::ones({0}), {0, -1}); },
+              "ShapeError: reshape: the -1 in (0, -1) is not determined for shape (0); name the extent");
+  expect_text([&] { stiletto::reshape(x, {4, -1}); },
+              "ShapeError: reshape: shape (2, 3) of 6 elements does not fit (4, -1)");
+  expect_text([&] { stiletto::reshape(x, {7}); },
+              "ShapeError: reshape: shape (2, 3) has 6 elements, (7) has 7");
+  expect_text([&] { stiletto::reshape(stiletto::transpose(x), {6}); },
+              "ShapeError: reshape: shape (3, 2) with strides (1, 3) has no view of shape (6); copy() makes "
+              "it contiguous");
+}
+TEST(OpsErrorTexts, slice) {
+  const Array x = stiletto::ones({2, 5});
+  expect_text([&] { stiletto::slice(x, {Slice{}, Slice{0, 5, 0}}); },
+              "ShapeError: slice: axis 1 of shape (2, 5): the step is 0");
+  expect_text([&] { stiletto::slice(x, {Slice{3, {}}}); },
+              "ShapeError: slice: axis 0 of shape (2, 5): begin 3 lies outside 0…2");
+  expect_text([&] { stiletto::slice(x, {Slice{}, Slice{-6, {}}}); },
+              "ShapeError: slice: axis 1 of shape (2, 5): begin -6 lies outside 0…5");
+  expect_text([&] { stiletto::slice(x, {Slice{}, Slice{0, 6}}); },
+              "ShapeError: slice: axis 1 of shape (2, 5): end 6 lies outside 0…5");
+  expect_text([&] { stiletto::slice(x, {Slice{}, Slice{0, -7}}); },
+              "ShapeError: slice: axis 1 of shape (2, 5): end -7 lies outside 0…5");
+  expect_text([&] { stiletto::slice(x, {Slice{}, Slice{5, 0, -1}}); },
+              "ShapeError: slice: axis 1 of shape (2, 5): begin 5 lies outside 0…5");
+  expect_text([&] { stiletto::slice(x, {Slice{}, Slice{}, Slice{}}); },
+              "ShapeError: slice: 3 slices for shape (2, 5) of rank 2");
+}
+TEST(OpsErrorTexts, extents_of_1_and_broadcast) {
+  const Array x = stiletto::ones({2, 3}), long_one = stiletto::ones({1, 1, 1, 1, 1, 1, 1, 1});
+  expect_text([&] { stiletto::squeeze(x, 0); },
+              "ShapeError: squeeze: axis 0 of shape (2, 3) has extent 2, not 1");
+  expect_text([&] { stiletto::expand_dims(x, {}); },
+              "ShapeError: expand_dims: no axis named for shape (2, 3)");
+  expect_text(
+      [&] { stiletto::expand_dims(long_one, {0}); },
+      "ShapeError: expand_dims: shape (1, 1, 1, 1, 1, 1, 1, 1) and 1 more axes exceed the limit of 8");
+  expect_text([&] { stiletto::expand_dims(x, {1, -3}); }, "ShapeError: expand_dims: axis -3 is named twice");
+  expect_text([&] { stiletto::broadcast_to(x, {2, 4}); },
+              "ShapeError: broadcast_to: shape (2, 3) does not broadcast to (2, 4); trailing extents have to "
+              "be equal or 1");
+  expect_text([&] { stiletto::broadcast_to(x, {3}); },
+              "ShapeError: broadcast_to: shape (2, 3) does not broadcast to (3); trailing extents have to be "
+              "equal or 1");
+  expect_text([&] { stiletto::broadcast_to(x, {-1, 3}); },
+              "ShapeError: broadcast_to: shape (-1, 3) has a negative extent");
+}
+TEST(OpsErrorTexts, as_strided) {
+  const Array x = stiletto::ones({6});
+  expect_text([&] { stiletto::as_strided(x, {2, 2}, {1}); },
+              "ShapeError: as_strided: shape (2, 2) and strides (1) have different lengths");
+  expect_text([&] { stiletto::as_strided(x, {-2}, {1}); },
+              "ShapeError: as_strided: shape (-2) has a negative extent");
+  expect_text([&] { stiletto::as_strided(x, {3}, {INT64_MAX}); },
+              "ShapeError: as_strided: shape (3) with strides (9223372036854775807) reaches beyond 64 bits");
+  expect_text([&] { stiletto::as_strided(x, {2, 3}, {2, 2}, 1); },
+              "ShapeError: as_strided: shape (2, 3), strides (2, 2), offset 1 reaches elements 1 to 7 of a "
+              "storage of 6 elements");
+}
+TEST(OpsErrorTexts, views_of_computed_values) {
+  Recording r;
+  const Array x = stiletto::exp(r.argument({2, 3})), turned = stiletto::transpose(x),
+              flat = stiletto::reshape(x, {3, 2}),
+              ordered = stiletto::exp(r.argument({2, 3}, DType::float32, {1, 2}));
+  expect_text([&] { stiletto::slice(x, {Slice{0, 1}}); },
+              "TraceError: operation 6, slice: %1 is a computed value (exp), and a slice of it would be "
+              "computed only to be thrown away; a computed value can be permuted or reshaped only where it "
+              "is returned or stored. View the inputs instead, or view the result outside the function");
+  expect_text([&] { stiletto::as_strided(x, {2}, {1}); },
+              "TraceError: operation 6, as_strided: %1 is a computed value (exp), and it has no memory to "
+              "stride over; a computed value can be permuted or reshaped only where it is returned or "
+              "stored. View the inputs instead, or view the result outside the function");
+  expect_text([&] { stiletto::broadcast_to(x, {4, 2, 3}); },
+              "TraceError: operation 6, broadcast_to: %1 is a computed value (exp), and operations broadcast "
+              "it by themselves; a computed value can be permuted or reshaped only where it is returned or "
+              "stored. View the inputs instead, or view the result outside the function");
+  expect_text([&] { stiletto::reshape(ordered, {6}); },
+              "TraceError: operation 6, reshape: %5 is a computed value (exp), and its result lies in memory "
+              "as shape (2, 3) with strides (1, 2), and a reshape would need row-major order; a computed "
+              "value can be permuted or reshaped only where it is returned or stored. View the inputs "
+              "instead, or view the result outside the function");
+  expect_text([&] { stiletto::transpose(flat); },
+              "TraceError: operation 6, transpose: %3 is a computed value (reshape), and it is the reshape "
+              "of a computed value; a computed value can be permuted or reshaped only where it is returned "
+              "or stored. View the inputs instead, or view the result outside the function");
+  expect_text([&] { stiletto::slice(turned, {Slice{0, 1}}); },
+              "TraceError: operation 6, slice: %2 is a computed value (permute), and a slice of it would be "
+              "computed only to be thrown away; a computed value can be permuted or reshaped only where it "
+              "is returned or stored. View the inputs instead, or view the result outside the function");
+}
+TEST(OpsErrorTexts, views_in_a_trace_are_named_with_their_position) {
+  Recording r;
+  const Array x = r.argument({2, 3}), packed = r.argument({2, 4}, DType::float4_e2m1);
+  expect_text([&] { stiletto::slice(x, {Slice{0, 5}}); },
+              "ShapeError: operation 2, slice: axis 0 of shape (2, 3): end 5 lies outside 0…2");
+  expect_text([&] { stiletto::reshape(x, {4}); },
+              "ShapeError: operation 2, reshape: shape (2, 3) has 6 elements, (4) has 4");
+  expect_text([&] { stiletto::as_strided(x, {7}, {1}); },
+              "ShapeError: operation 2, as_strided: shape (7), strides (1), offset 0 reaches elements 0 to 6 "
+              "of a storage of 6 elements");
+  expect_text([&] { stiletto::slice(packed, {Slice{}, Slice{1, 3}}); },
+              "ShapeError: slice: float4_e2m1 is packed two to a byte: offset 1, shape (2, 2), strides (4, "
+              "1) would split one; offsets and strides have to be even, and the extent along stride 1 too");
+  expect_text([&] { stiletto::zeros({-1}); }, "ShapeError: zeros: shape (-1) has a negative extent");
+  expect_text(
+      [&] { x + Array(); },
+      "ArgumentError: add: the array is an empty handle; make it with zeros, empty, from_data or wrap");
+}
+
+}  // namespace
