@@ -2,8 +2,6 @@
 // The operation table.
 #include "graph/op_table.hpp"
 
-#include <array>
-
 namespace stiletto::detail {
 namespace {
 
@@ -92,7 +90,6 @@ static_assert(in_order(), "rows follow the order of Op");
 
 }  // namespace
 
-const OpRow& row_of(Op op) { return table[static_cast<std::size_t>(op)]; }
-std::span<const OpRow> op_table() { return table; }
+constinit const std::array<OpRow, op_count> op_rows = table;
 
 }  // namespace stiletto::detail

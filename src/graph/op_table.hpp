@@ -3,6 +3,7 @@
 // inference, printing, hashing and equality follow from the row; so does the list of cases the numeric tests
 // run.
 #pragma once
+#include <array>
 #include <span>
 
 #include "graph/op.hpp"
@@ -34,8 +35,10 @@ struct OpRow {
   TypeRule rule = TypeRule::none;
 };
 
-const OpRow& row_of(Op op);
+extern const std::array<OpRow, op_count> op_rows;  // in the order of Op
+
+inline const OpRow& row_of(Op op) { return op_rows[static_cast<std::size_t>(op)]; }
 inline const char* name_of(Op op) { return row_of(op).name; }
-std::span<const OpRow> op_table();
+inline std::span<const OpRow> op_table() { return op_rows; }
 
 }  // namespace stiletto::detail

@@ -85,7 +85,8 @@ void set_split(Loop& loop, AxisMask kept, std::size_t phases) {
     const std::int64_t width = phases > 1 ? std::clamp<std::int64_t>(cached_elements / depth, 16, 512) : 512;
     loop.group = std::max<std::int64_t>(1, std::min(width, divide_up(loop.kept_size, few)) / inner);
     if (loop.group * inner < 16) loop.group = std::max<std::int64_t>(1, 16 / inner);
-    if (chunkable && divide_up(loop.leading, loop.group) < few) {
+    // In one phase whole rows are walked with their accumulators in cache; columns would jump from row to row.
+    if (chunkable && (phases == 1 || divide_up(loop.leading, loop.group) < few)) {
       loop.split = Split::chunks;
       loop.leading = loop.size;
       loop.group = round_up(std::max(chunk_elements, divide_up(loop.size, most_chunks)), block_size);
