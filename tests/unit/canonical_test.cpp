@@ -98,6 +98,15 @@ TEST(Canonical, a_reversal_that_all_share_moves_the_pointer) {
   for (std::int64_t stride : broadcasting.graph.tensors[0].strides) EXPECT_GE(stride, 0);
 }
 
+TEST(Canonical, alignment_is_that_of_the_first_element_reached) {
+  // Walked forwards, a reversed array begins 5 elements before the one its pointer names.
+  auto store = [](const Array& y, const Array& x) { stiletto::assign(y, stiletto::exp(x)); };
+  const auto graph = lower(store, on_cpu({6}, f32, {-1}), on_cpu({6}, f32, {-1})).graph;
+  EXPECT_EQ(graph.tensors[0].offset, -5);
+  EXPECT_EQ(graph.tensors[0].alignment, 4);
+  EXPECT_EQ(graph.stores[0].tensor.alignment, 4);
+}
+
 TEST(Canonical, a_reversal_of_one_operand_stays) {
   const auto graph = lower(add, on_cpu({6}), on_cpu({6}, f32, {-1})).graph;
   EXPECT_EQ(graph.tensors[0].strides, Extents{1});
