@@ -137,7 +137,7 @@ Pool::Pool(std::size_t workers) {
         work_forever();
       }).detach();
   } catch (const std::system_error&) {
-    // The system gives no more threads: those that run, and the callers, do the work.
+    return;  // the system gives no more threads: those that run, and the callers, do the work
   }
 }
 

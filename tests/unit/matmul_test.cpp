@@ -193,6 +193,7 @@ TEST(Matmul, SeveralThreadsExecuteOneMatmul) {
     trial.execute(first);
     std::atomic<int> different{0};
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int thread = 0; thread < 4; ++thread)
       threads.emplace_back([&] {
         for (int round = 0; round < 20; ++round) {

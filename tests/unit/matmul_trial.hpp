@@ -32,7 +32,8 @@ inline constexpr float infinity = std::numeric_limits<float>::infinity();
 
 class Buffer {
  public:
-  Buffer(DType dtype, std::int64_t elements) : dtype_(dtype), bytes_(bytes_for(dtype, elements)) {}
+  Buffer(DType dtype, std::int64_t elements)
+      : dtype_(dtype), elements_(elements), bytes_(bytes_for(dtype, elements)) {}
 
   double get(std::int64_t i) const {
     switch (dtype_) {
@@ -71,7 +72,7 @@ class Buffer {
     }
   }
   void* at(std::int64_t i) { return bytes_.data() + byte_offset(dtype_, i); }
-  std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()) / byte_offset(dtype_, 1); }
+  std::int64_t size() const { return elements_; }
   bool operator==(const Buffer&) const = default;
 
  private:
@@ -86,6 +87,7 @@ class Buffer {
     std::memcpy(bytes_.data() + i * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
   }
   DType dtype_;
+  std::int64_t elements_;
   std::vector<std::byte> bytes_;
 };
 
@@ -114,11 +116,13 @@ struct Tensor {
 template <class F>
 void each_position(const Extents& extents, const F& f) {
   Extents position(extents.size());
-  for (;;) {
+  for (bool more = true; more;) {
     f(position);
-    std::size_t axis = extents.size();
-    while (axis-- > 0 && ++position[axis] == extents[axis]) position[axis] = 0;
-    if (axis == static_cast<std::size_t>(-1)) return;
+    more = false;
+    for (std::size_t axis = extents.size(); axis-- > 0 && !more;) {
+      more = position[axis] + 1 < extents[axis];
+      position[axis] = more ? position[axis] + 1 : 0;
+    }
   }
 }
 
@@ -227,6 +231,8 @@ struct Trial {
     b = tensor(p.b, p.k, p.n);
     c = tensor(p.c, p.m, p.n);
     std::uniform_real_distribution<float> uniform(0.5F, 2);
+    operands.reserve(p.post.size());
+    numbers.reserve(p.post.size());
     for (const PostOperation& post : p.post) {
       operands.push_back(post.binary && !post.number ? tensor(post.operand, p.m, p.n) : Tensor());
       numbers.push_back(uniform(random));

@@ -87,6 +87,7 @@ TEST(ParallelFor, NestedCallsStayOnTheirThread) {
 
 TEST(ParallelFor, SeveralCallersAtOnce) {
   std::vector<std::thread> callers;
+  callers.reserve(6);
   std::atomic<int> wrong{0};
   for (int caller = 0; caller < 6; ++caller)
     callers.emplace_back([&wrong, caller] {

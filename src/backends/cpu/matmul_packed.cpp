@@ -37,11 +37,11 @@ constexpr std::int64_t blocks_of(std::int64_t extent, std::int64_t block) {
 /// Expanded by hand, because the sums stay in registers only when every index is a constant, at any
 /// optimisation level.
 template <class T, int bytes, int vectors, int... sum, int... vector>
-[[gnu::always_inline]] inline void add_tile(const T* a, const T* b, std::int64_t k, T* sums,
-                                            std::int64_t row_step, std::integer_sequence<int, sum...>,
-                                            std::integer_sequence<int, vector...>) {
-  typedef T Lanes __attribute__((vector_size(bytes)));
-  typedef Lanes Unaligned __attribute__((aligned(alignof(T)), may_alias));
+[[gnu::always_inline]] inline void add_products(const T* a, const T* b, std::int64_t k, T* sums,
+                                                std::int64_t row_step, std::integer_sequence<int, sum...>,
+                                                std::integer_sequence<int, vector...>) {
+  using Lanes __attribute__((vector_size(bytes))) = T;
+  using Unaligned __attribute__((aligned(alignof(T)), may_alias)) = Lanes;
   constexpr int lanes = bytes / static_cast<int>(sizeof(T));
   constexpr int rows = sizeof...(sum) / vectors;
   Lanes c[] = {
@@ -53,6 +53,13 @@ template <class T, int bytes, int vectors, int... sum, int... vector>
   ((*reinterpret_cast<Unaligned*>(sums + sum / vectors * row_step + sum % vectors * lanes) = c[sum]), ...);
 }
 
+template <class T, int bytes, int rows, int vectors>
+[[gnu::always_inline]] inline void add_tile(const T* a, const T* b, std::int64_t k, T* sums,
+                                            std::int64_t row_step) {
+  add_products<T, bytes, vectors>(a, b, k, sums, row_step, std::make_integer_sequence<int, rows * vectors>(),
+                                  std::make_integer_sequence<int, vectors>());
+}
+
 template <class T>
 using TileFunction = void (*)(const T* a, const T* b, std::int64_t k, T* sums, std::int64_t row_step);
 
@@ -62,18 +69,22 @@ struct Tile {
   std::int64_t rows, columns;
 };
 
-#define STILETTO_TILE(name, target, bytes, rows, vectors)                                                   \
-  template <class T>                                                                                        \
-  target void name(const T* a, const T* b, std::int64_t k, T* sums, std::int64_t row_step) {                \
-    add_tile<T, bytes, vectors>(a, b, k, sums, row_step, std::make_integer_sequence<int, rows * vectors>(), \
-                                std::make_integer_sequence<int, vectors>());                                \
-  }
-STILETTO_TILE(tile_of_16_bytes, , 16, 4, 2)
+template <class T>
+void tile_of_16_bytes(const T* a, const T* b, std::int64_t k, T* sums, std::int64_t row_step) {
+  add_tile<T, 16, 4, 2>(a, b, k, sums, row_step);
+}
 #if defined(__x86_64__)
-STILETTO_TILE(tile_of_32_bytes, [[gnu::target("avx2,fma")]], 32, 4, 3)
-STILETTO_TILE(tile_of_64_bytes, [[gnu::target("avx512f,avx512dq")]], 64, 8, 3)
+template <class T>
+[[gnu::target("avx2,fma")]] void tile_of_32_bytes(const T* a, const T* b, std::int64_t k, T* sums,
+                                                  std::int64_t row_step) {
+  add_tile<T, 32, 4, 3>(a, b, k, sums, row_step);
+}
+template <class T>
+[[gnu::target("avx512f,avx512dq")]] void tile_of_64_bytes(const T* a, const T* b, std::int64_t k, T* sums,
+                                                          std::int64_t row_step) {
+  add_tile<T, 64, 8, 3>(a, b, k, sums, row_step);
+}
 #endif
-#undef STILETTO_TILE
 
 template <class T>
 Tile<T> choose_tile() {
@@ -89,33 +100,42 @@ Tile<T> choose_tile() {
 
 // ---- packing
 
-/// A panel: `width` elements for each of `depth` steps along k, of which `valid` exist; the rest are zeros,
-/// which only reach sums that nobody reads.
-template <class T, class In>
-void pack_panel(T* out, const In* in, std::int64_t valid, std::int64_t width, std::int64_t width_stride,
-                std::int64_t depth, std::int64_t depth_stride) {
-  if (valid < width) std::fill_n(out, depth * width, T{});
-  if (std::abs(width_stride) <= std::abs(depth_stride)) {
-    for (std::int64_t p = 0; p < depth; ++p)
-      for (std::int64_t w = 0; w < valid; ++w)
-        out[p * width + w] = static_cast<T>(in[p * depth_stride + w * width_stride]);
-  } else {
-    for (std::int64_t w = 0; w < valid; ++w)
-      for (std::int64_t p = 0; p < depth; ++p)
-        out[p * width + w] = static_cast<T>(in[p * depth_stride + w * width_stride]);
-  }
-}
-
 struct Side {  // one operand, seen along the axis it shares with c and along k
   std::int64_t width_stride = 0, depth_stride = 0;
 };
 
+/// Sign-extended: the unsigned T wraps as the signed type would.
+template <class T, class In>
+T widened(In value) {
+  if constexpr (std::is_integral_v<In>)
+    return static_cast<T>(static_cast<std::int64_t>(value));
+  else
+    return value;
+}
+
+/// Panels of `width` elements for each of `depth` steps along k; the last one is filled up with zeros, which
+/// only reach sums that nobody reads. Memory is read along its smaller stride.
 template <class T, class In>
 void pack(T* out, const void* in, std::int64_t extent, std::int64_t width, std::int64_t depth,
           const Side& side) {
-  const In* from = static_cast<const In*>(in);
-  for (std::int64_t w = 0; w < extent; w += width, out += width * depth, from += width * side.width_stride)
-    pack_panel(out, from, std::min(width, extent - w), width, side.width_stride, depth, side.depth_stride);
+  const In* const from = static_cast<const In*>(in);
+  const std::int64_t panel = width * depth;
+  if (extent % width != 0) std::fill_n(out + extent / width * panel, panel, T{});
+  if (std::abs(side.width_stride) <= std::abs(side.depth_stride)) {
+    for (std::int64_t p = 0; p < depth; ++p)
+      for (std::int64_t first = 0; first < extent; first += width) {
+        T* const to = out + first * depth + p * width;
+        const In* const row = from + p * side.depth_stride + first * side.width_stride;
+        const std::int64_t count = std::min(width, extent - first);
+        for (std::int64_t w = 0; w < count; ++w) to[w] = widened<T>(row[w * side.width_stride]);
+      }
+  } else {
+    for (std::int64_t w = 0; w < extent; ++w) {
+      T* const to = out + w / width * panel + w % width;
+      const In* const row = from + w * side.width_stride;
+      for (std::int64_t p = 0; p < depth; ++p) to[p * width] = widened<T>(row[p * side.depth_stride]);
+    }
+  }
 }
 
 template <class T>

@@ -44,6 +44,15 @@ const OpenMp& openmp() {
 /// The values of dnnl::cpu_isa are sets: each holds the bits of those it includes.
 bool processor_has(dnnl_cpu_isa_t isa) { return (dnnl_get_effective_cpu_isa() & isa) == isa; }
 
+/// Deletes the thread's stream when the thread ends.
+struct StreamOwner {
+  dnnl::stream*& stream;
+  ~StreamOwner() {
+    delete stream;
+    stream = nullptr;
+  }
+};
+
 }  // namespace
 
 const dnnl::engine& onednn_engine() {
@@ -53,8 +62,14 @@ const dnnl::engine& onednn_engine() {
 }
 
 const dnnl::stream& onednn_stream() {
-  thread_local const dnnl::stream stream(onednn_engine());
-  return stream;
+  // A plain pointer outlives the thread's other objects: static objects whose destructors multiply find no
+  // stream, and get one that nobody deletes.
+  thread_local dnnl::stream* stream = nullptr;
+  if (stream == nullptr) {
+    stream = new dnnl::stream(onednn_engine());
+    thread_local const StreamOwner owner{stream};
+  }
+  return *stream;
 }
 
 std::optional<dnnl::memory::data_type> onednn_type(DType dtype) {

@@ -199,7 +199,7 @@ std::optional<dnnl::matmul::primitive_desc> BlockBuilder::choose(const memory::d
       if (starts_with(description, "gemm")) return description;
     } while (description.next_impl());
   }
-  const dnnl::matmul::primitive_desc description = describe(a, b, c);
+  dnnl::matmul::primitive_desc description = describe(a, b, c);
   if (starts_with(description, "ref") && !reference_allowed) return std::nullopt;
   return description;
 }

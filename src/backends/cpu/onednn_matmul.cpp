@@ -271,9 +271,7 @@ void OnednnMatmul::run(const Call& call, std::size_t index) const {
                        *task.block);
     }
   }
-  BlockBinding* none = nullptr;
-  if (spare_[index].compare_exchange_strong(none, binding.get(), std::memory_order_release))
-    binding.release();
+  delete spare_[index].exchange(binding.release(), std::memory_order_acq_rel);
 }
 
 void OnednnMatmul::execute(const void* a, const void* b, void* c, std::span<const void* const> operands,
