@@ -61,20 +61,12 @@ Array Trace::handle(std::uint32_t index) const {
   body->dtype = node.dtype;
   body->weak = node.weak;
   body->scalar = node.scalar;
-  body->device = device_of(index);
+  body->device = device_;
   body->shape = node.shape;
   body->strides = node.strides;
   body->trace = id_;
   body->node = index;
   return ArrayAccess::make(std::move(body));
-}
-
-Device Trace::device_of(std::uint32_t) const {
-  if (!arguments_.empty()) {
-    for (const ArgumentSpec& argument : arguments_)
-      if (!argument.number) return argument.device;
-  }
-  return captures_.empty() ? Device::cpu() : captures_.front().device();
 }
 
 std::uint32_t Trace::add_scalar(const ArrayBody& body) {
@@ -107,6 +99,7 @@ Array Trace::add_argument(const Array& example, int position, int member) {
   spec.shape = body.shape;
   spec.strides = canonical_strides(body.shape, body.strides);
   spec.device = body.device;
+  note_device(body.device);
   spec.alignment = body.kind == ArrayBody::Kind::spec ? 16 : alignment_of(body.data());
   Node node;
   node.op = Op::argument;
@@ -133,6 +126,7 @@ std::uint32_t Trace::add_capture(const ArrayBody& body, const Array& array) {
   node.strides = canonical_strides(body.shape, body.strides);
   node.attributes = LeafAttributes{static_cast<std::uint32_t>(captures_.size())};
   captures_.push_back(array);
+  note_device(body.device);
   capture_nodes_.push_back(push(node));
   return capture_nodes_.back();
 }

@@ -108,11 +108,16 @@ class Trace {
   std::uint32_t push(const Node& node);
   Array handle(std::uint32_t node) const;
   std::uint32_t add_scalar(const ArrayBody& body);
-  Device device_of(std::uint32_t node) const;
+  void note_device(Device device) {
+    if (!has_device_) device_ = device;
+    has_device_ = true;
+  }
 
   std::uint64_t id_;
   Trace* outer_;
   bool recording_ = true;
+  Device device_ = Device::cpu();  // of the first array that came in
+  bool has_device_ = false;
   std::vector<Node> nodes_;
   std::vector<ArgumentSpec> arguments_;
   std::vector<Array> captures_;

@@ -41,7 +41,23 @@ bool moves_everywhere(const Shape& shape, const Strides& strides) {
   return true;
 }
 
+/// The common case, told apart at little cost: all operands row-major and of one shape, but for numbers.
+const ArrayBody* plain_operand(std::span<const Operand> operands) {
+  const ArrayBody* plain = operands[0].body;
+  for (const Operand& operand : operands) {
+    const ArrayBody& body = *operand.body;
+    if (plain->shape.size() == 0) plain = &body;
+    if (body.shape.size() != 0 && (body.shape != plain->shape || body.strides != plain->strides)) return nullptr;
+  }
+  return is_row_major(plain->shape, plain->strides) ? plain : nullptr;
+}
+
 void infer_pointwise(Node& node, std::span<const Operand> operands) {
+  if (const ArrayBody* plain = plain_operand(operands)) {
+    node.shape = plain->shape;
+    node.strides = row_major(plain->shape);
+    return;
+  }
   node.shape = operands[0].body->shape;
   for (std::size_t i = 1; i < operands.size(); ++i) {
     const Shape& next = operands[i].body->shape;
