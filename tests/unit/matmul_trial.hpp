@@ -256,6 +256,7 @@ struct Trial {
     std::vector<std::byte> room(matmul->workspace() + 64);
     const auto shift = (64 - reinterpret_cast<std::uintptr_t>(room.data()) % 64) % 64;
     std::vector<const void*> pointers;
+    pointers.reserve(operands.size());
     for (Tensor& operand : operands) pointers.push_back(operand.data());
     matmul->execute(a.data(), b.data(), to.data(), pointers, numbers, room.data() + shift);
   }
