@@ -70,7 +70,7 @@ class CpuPlan : public Plan {
     auto reads = [&](const Memory& m) { return is(m, Memory::Home::tensor, tensor); };
     return reads(step.a) || reads(step.b) ||
            std::any_of(step.operands.begin(), step.operands.end(),
-                       [&](const auto& operand) { return !operand.number && reads(operand.memory); });
+                       [&](const auto& operand) { return operand.reads_memory && reads(operand.memory); });
   }
   static bool writes_of(const MatmulStep& step, std::size_t store) {
     return is(step.c, Memory::Home::store, store);
@@ -82,9 +82,7 @@ class CpuPlan : public Plan {
     float numbers[max_fused_operations];
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       const MatmulStep::Operand& operand = step.operands[i];
-      pointers[i] = operand.number || operand.memory.strides.empty()
-                        ? nullptr
-                        : operand.memory.address(invocation, temporaries);
+      pointers[i] = operand.reads_memory ? operand.memory.address(invocation, temporaries) : nullptr;
       numbers[i] = operand.literal  ? operand.value
                    : operand.number ? static_cast<float>(invocation.scalars[operand.scalar].as_double())
                                     : 0;

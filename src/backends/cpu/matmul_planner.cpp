@@ -137,6 +137,7 @@ bool MatmulPlanner::fuse(std::uint32_t user, std::uint32_t value, const Axes& ax
   if (memory == nullptr || (o.axes & ~space) != 0 ||
       !(memory->dtype == DType::float32 || memory->dtype == DType::bfloat16) || o.rounds_when_used)
     return false;
+  fused.operand.reads_memory = true;
   fused.operand.memory = *memory;
   fused.post.operand = layout(*memory, axes, axes.m, axes.n);
   return true;
@@ -187,7 +188,7 @@ bool MatmulPlanner::try_step(const MatmulProblem& base, const Axes& axes, const 
   for (std::size_t i = 0; i < count; ++i) {
     const Fused& f = fused[i];
     if (f.none) continue;
-    if (!f.operand.number && f.operand.memory.home == Memory::Home::store &&
+    if (f.operand.reads_memory && f.operand.memory.home == Memory::Home::store &&
         f.operand.memory.index == c.index && c.home == Memory::Home::store)
       return false;  // another product landed there
     const bool old_value = destination != nullptr && f.post.op == Op::add && f.post.binary &&

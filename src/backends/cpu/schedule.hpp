@@ -15,10 +15,11 @@ namespace stiletto::detail::cpu {
 inline constexpr std::size_t max_fused_operations = 16;
 
 struct MatmulStep {
-  /// What a post-operation reads: memory, or a number.
+  /// What a post-operation reads: memory, a number, or nothing.
   struct Operand {
-    bool number = false;
+    bool reads_memory = false;
     Memory memory;
+    bool number = false;
     bool literal = false;
     float value = 0;           // literal
     std::uint32_t scalar = 0;  // of the graph
