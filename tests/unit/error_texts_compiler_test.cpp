@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The complete text of every error of src/compiler and of the CPU backend's refusals: compiling, calling,
-// allocating, aliases, bindings. Each case names the file that throws. Not here, for nothing can provoke
-// them: InternalErrors of canonicalize.cpp (an output without a layout), program_builder.cpp (no kernel, a
-// lost value), matmul_planner.cpp and the oneDNN files (a status that only a bug leads to); nor, as long as
-// there is one kind of device, what call_checks.cpp, executable.cpp and tracing.cpp say about memory on
-// another one.
+// allocating, aliases, bindings. Each case names the file that throws. Not here, as long as there is one kind
+// of device: what call_checks.cpp, executable.cpp and tracing.cpp say about memory on another one.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -84,6 +81,16 @@ TEST(CompilerErrorTexts, stores_that_overlap) {
   expect_text([&] { jit(f, y, x); },
               "AliasError: two stores to arg0 overlap: shape (4, 3) strides (6, 1) offset 0, and shape (4, "
               "3) strides (6, 1) offset 2; store to disjoint parts, or to the same view");
+}
+TEST(CompilerErrorTexts, too_many_axes) {
+  const Array x = stiletto::ones({2, 2});
+  auto deep = [](const Array& a) {
+    Array y = a;
+    for (int i = 0; i < 70; ++i) y = stiletto::matmul(y, stiletto::ones({2, 2}));
+    return y;
+  };
+  expect_text([&] { compile(deep, x); },
+              "ShapeError: the traced function uses more than 64 different axes; compile it in parts");
 }
 TEST(CompilerErrorTexts, numbers_of_a_call_that_do_not_fit) {
   const Array x = stiletto::ones({2}, DType::int8);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The complete text of every error of src/core: arrays and their reading, layouts, devices. Each case names
-// the file that throws. Not here, for nothing can provoke it: array.cpp's InternalError about a number of a
-// dtype that numbers never have.
+// the file that throws.
 #include <gtest/gtest.h>
 
 #include <limits>

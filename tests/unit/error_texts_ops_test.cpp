@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The complete text of every error of src/ops and src/graph: what operations refuse, outside a trace and
-// inside, where they are named with their position. Each case names the file that throws. Not here, for
-// nothing can provoke them: InternalErrors of shape_rules.cpp (no shape rule), host_scalars.cpp (no host
-// form, three times) and print.cpp (a trace that breaks a rule).
+// inside, where they are named with their position. Each case names the file that throws.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -40,6 +38,9 @@ TEST(OpsErrorTexts, making_arrays) {
   static float memory[4];
   expect_text([] { stiletto::full({2}, stiletto::ones({2, 1})); },
               "ShapeError: full: the value has shape (2, 1), it has to have rank 0");
+  expect_text([] { stiletto::full({2}, 300, i8); }, "DTypeError: full: the number 300 does not fit int8");
+  expect_text([] { stiletto::full({2}, -1, DType::uint8); },
+              "DTypeError: full: the number -1 does not fit uint8");
   expect_text([] { stiletto::ones({2}, e8m0); },
               "DTypeError: ones: float8_e8m0 holds block scales, which quantize makes");
   expect_text([] { stiletto::wrap(memory, {2, 2}, DType::float32, Device::cpu(), {1}); },
@@ -191,6 +192,12 @@ TEST(OpsErrorTexts, casts_to_scales) {
   expect_text([&] { stiletto::cast(x, e8m0); },
               "DTypeError: cast: float8_e8m0 holds block scales, which quantize makes; cast float32 to "
               "another dtype");
+}
+TEST(OpsErrorTexts, copies_of_scales) {  // views.cpp
+  Recording r;
+  const Array x = r.argument({2}, e8m0);
+  expect_text([&] { x.copy(); },
+              "DTypeError: operation 1, copy: float8_e8m0 holds block scales; copy them outside the trace");
 }
 TEST(OpsErrorTexts, operands_that_may_only_be_returned) {
   Recording r;
