@@ -133,7 +133,7 @@ TEST(CoreErrorTexts, empty_handles) {
 
 // array.cpp: numbers and packed elements
 TEST(CoreErrorTexts, numbers) {
-  expect_text([] { Array(std::numeric_limits<std::uint64_t>::max()); },
+  expect_text([] { (void)Array{std::numeric_limits<std::uint64_t>::max()}; },
               "DTypeError: the number 18446744073709551615 does not fit int64, the widest integer type");
 }
 TEST(CoreErrorTexts, packed_elements) {

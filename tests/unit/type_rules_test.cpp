@@ -173,7 +173,7 @@ TEST(TypeRules, integers_that_do_not_fit_are_refused) {
   EXPECT_THROW(r.argument({2}, u8) + -1, DTypeError);
   EXPECT_THROW(stiletto::maximum(r.argument({2}, u8), 256), DTypeError);
   EXPECT_THROW(r.argument({2}, i32) + (1LL << 31), DTypeError);
-  EXPECT_THROW(r.argument({2}, i8) < 1000, DTypeError);
+  EXPECT_THROW((void)(r.argument({2}, i8) < 1000), DTypeError);
   EXPECT_THROW(stiletto::where(r.argument({2}, b), r.argument({2}, i8), 300), DTypeError);
   EXPECT_NO_THROW(r.argument({2}, i8) + 127);
   EXPECT_NO_THROW(r.argument({2}, u8) + 255);
