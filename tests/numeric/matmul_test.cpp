@@ -173,6 +173,40 @@ TEST(MatmulFused, scalar_column_and_full_epilogues) {
   }
 }
 
+// What is added or multiplied behind a product, over every shape and layout class of the product itself.
+TEST(MatmulFused, one_operand_behind_every_shape_and_layout) {
+  Random random(51);
+  Failures failures;
+  for (DType dtype : {DType::float32, DType::bfloat16})
+    for (const Shapes& shapes : shape_list)
+      for (Layout layout : layouts)
+        for (const char* name : {"add", "multiply", "maximum"}) {
+          const Operand x = operand(random, dtype, shapes.a, layout, {-2, 2});
+          const Operand w = operand(random, dtype, shapes.b, layouts[random.below(8)], {-2, 2});
+          const Tensor product = matmul(x.values, w.values);
+          Extents row = product.shape;  // alternately the whole shape, a row, one element
+          if (random.chance(60) && !row.empty()) row = {row.back()};
+          if (random.chance(20)) row.assign(row.size(), 1);
+          const Operand extra = operand(random, dtype, row, Layout::contiguous, {-2, 2});
+          const Operation& behind = operation(name);
+          const Function f = [&](const std::vector<Array>& a) {
+            return behind.call({stiletto::matmul(a[0], a[1]), a[2]});
+          };
+          testing::AssertionResult result = testing::AssertionSuccess();
+          try {
+            result =
+                agrees(run(f, {x.array, w.array, extra.array}, Mode::jit),
+                       behind.reference({product, extra.values}), {.terms = depth_of(shapes), .factor = 2});
+          } catch (const std::exception& error) {
+            result = testing::AssertionFailure() << "threw: " << error.what();
+          }
+          if (!failures.expect(result << "\n  in " << name << " " << stiletto::to_string(dtype)
+                                      << describe(shapes.a) << describe(shapes.b) << " " << to_string(layout)
+                                      << " with " << describe(row)))
+            return;
+        }
+}
+
 // A computed operand is rounded to its own type before the product.
 TEST(MatmulFused, computed_operands) {
   Random random(48);

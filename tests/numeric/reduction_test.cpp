@@ -180,6 +180,45 @@ TEST(Softmax, agrees_with_the_reference) {
   }
 }
 
+// Values that both need, in types that are converted on the way in.
+TEST(Softmax, beside_other_reductions_of_the_same_values) {
+  Random random(27);
+  for (DType dtype : plain_dtypes)
+    for (std::size_t axis : {0U, 1U, 2U}) {
+      const Operand x = operand(random, dtype, {4, 1, 7}, Layout::contiguous, {-3, 3});
+      const auto named = static_cast<std::int64_t>(axis);
+      auto f = [&](const Array& a) {
+        const Array parts =
+            stiletto::softmax(a, static_cast<int>(named)) + stiletto::logsumexp(a, named, true);
+        return parts - stiletto::mean(a, named, true) +
+               stiletto::cast(stiletto::max(a, named, true), DType::float32);
+      };
+      const DType wide = promote(floating(dtype), DType::float32);
+      const Tensor expected = map(
+          wide,
+          {softmax(x.values, axis), reduce(Reduction::logsumexp, x.values, {axis}, true),
+           reduce(Reduction::mean, x.values, {axis}, true), reduce(Reduction::max, x.values, {axis}, true)},
+          [](const Real* v) { return v[0] + v[1] - v[2] + v[3]; });
+      const Real factor = dtype == DType::float64 ? 1e8L : 4;  // max goes through float32
+      EXPECT_TRUE(agrees(stiletto::jit(f, x.array), expected, {.terms = 7, .factor = factor}))
+          << stiletto::to_string(dtype) << " axis " << axis;
+      // A maximum over an extent of 1 is only a conversion.
+      auto g = [&](const Array& a) {
+        const Array m = stiletto::maximum(a, a * 0);
+        return stiletto::softmax(stiletto::max(m, 1, true), 0) +
+               stiletto::logsumexp(stiletto::cos(m), 1, true);
+      };
+      const Tensor m = map(dtype, {x.values}, [](const Real* v) { return scalar::maximum(v[0], 0); });
+      const Tensor cosines = map(floating(dtype), {m}, [](const Real* v) { return std::cos(v[0]); });
+      const Tensor top = reduce(Reduction::max, m, {1}, true);
+      const Tensor both = map(floating(reduced_dtype(Reduction::max, dtype)),
+                              {softmax(top, 0), reduce(Reduction::logsumexp, cosines, {1}, true)},
+                              [](const Real* v) { return v[0] + v[1]; });
+      EXPECT_TRUE(agrees(stiletto::jit(g, x.array), both, {.terms = 4, .factor = 4}))
+          << stiletto::to_string(dtype);
+    }
+}
+
 TEST(Softmax, long_and_extreme_rows) {
   Random random(25);
   for (DType dtype : float_dtypes)
