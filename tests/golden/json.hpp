@@ -68,21 +68,26 @@ class JsonReader {
     }
   }
   bool string() {
-    for (; at_ < text_.size(); ++at_) {
+    while (at_ < text_.size()) {
       const char c = text_[at_];
-      if (c == '"') {
-        ++at_;
-        return true;
-      }
-      if (static_cast<unsigned char>(c) < 0x20) return false;
-      if (c != '\\') continue;
-      if (++at_ == text_.size() || std::string_view("\"\\/bfnrtu").find(text_[at_]) == std::string_view::npos)
-        return false;
-      if (text_[at_] != 'u') continue;
-      for (int i = 0; i < 4; ++i)
-        if (++at_ == text_.size() || std::isxdigit(static_cast<unsigned char>(text_[at_])) == 0) return false;
+      ++at_;
+      if (c == '"') return true;
+      if (static_cast<unsigned char>(c) < 0x20 || (c == '\\' && !escape())) return false;
     }
     return false;
+  }
+  bool escape() {
+    if (next('u')) {
+      for (int i = 0; i < 4; ++i) {
+        if (at_ == text_.size() || std::isxdigit(static_cast<unsigned char>(text_[at_])) == 0) return false;
+        ++at_;
+      }
+      return true;
+    }
+    if (at_ == text_.size() || std::string_view("\"\\/bfnrt").find(text_[at_]) == std::string_view::npos)
+      return false;
+    ++at_;
+    return true;
   }
   bool number() {
     next('-');

@@ -79,6 +79,14 @@ TEST(TracedArguments, vectors_and_std_arrays) {
   EXPECT_EQ(floats(jit(total, shorter, a)), (Floats{-7, -7})) << "jit makes another plan";
 }
 
+TEST(TracedArguments, each_container_keeps_its_size) {
+  auto f = [](const std::vector<Array>& a, const std::vector<Array>& b) { return a[0] - a[1] + b[0]; };
+  const Array x = filled(1), y = filled(2), z = filled(3);
+  const auto c = compile(f, std::vector<Array>{x, y}, std::vector<Array>{z});
+  EXPECT_EQ(floats(c({x, y}, {z})), (Floats{2, 2}));
+  EXPECT_THROW(c({x}, {y, z}), stiletto::ArgumentError) << "three arrays in all are not enough";
+}
+
 TEST(TracedArguments, structs_with_fields) {
   auto apply = [](const Linear& l, const Array& x) {
     Array y = x;

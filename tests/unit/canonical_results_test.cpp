@@ -238,6 +238,16 @@ TEST(CanonicalNumbers, are_checked_against_integer_arrays_at_every_call) {
             "array first");
 }
 
+TEST(CanonicalNumbers, are_checked_against_integer_destinations_at_every_call) {
+  auto f = [](const Array& y, const Array& s) { stiletto::assign(y, s + 1); };
+  const auto lowered = lower(f, on_cpu({4}, DType::int8), Array(3));
+  using detail::ScalarValue;
+  const std::vector<ScalarValue> fits{ScalarValue::of(std::int64_t{126}), ScalarValue::of(std::int64_t{1})},
+      does_not{ScalarValue::of(std::int64_t{127}), ScalarValue::of(std::int64_t{1})};
+  EXPECT_NO_THROW(numbers(lowered, fits));
+  EXPECT_THROW(numbers(lowered, does_not), stiletto::DTypeError) << "as assign(y, 128) is refused";
+}
+
 // ---- dtypes of outputs ----------------------------------------------------------------------------------
 
 TEST(CanonicalOptions, io_dtype) {
