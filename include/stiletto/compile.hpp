@@ -352,12 +352,15 @@ struct Support {
   std::string explanation;  ///< the text the error would carry
 };
 
-/// Whether compile(options, f, args...) has a plan. What f itself throws reaches the caller.
+/// Whether compile(options, f, args...) has a plan, on a device that is there. What f itself throws reaches
+/// the caller.
 template <class F, class... Args>
 Support supports(const CompileOptions& options, F&& f, const Args&... args) {
   try {
     compile(options, f, args...);
   } catch (const UnsupportedGraphError& error) {
+    return {false, error.what()};
+  } catch (const DeviceError& error) {
     return {false, error.what()};
   }
   return {true, {}};

@@ -5,6 +5,8 @@
 // the outermost of the results.
 #pragma once
 #include <array>
+#include <bitset>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,7 +18,9 @@
 
 namespace stiletto::detail {
 
-using AxisMask = std::uint64_t;  // bit i: axis i of the graph
+inline constexpr std::size_t max_axes = 512;
+using AxisMask = std::bitset<max_axes>;  // bit i: axis i of the graph
+inline AxisMask axis_bit(std::size_t axis) { return AxisMask().set(axis); }
 
 /// Memory that the graph reads or writes: a view of an argument, a capture or an output.
 struct Tensor {

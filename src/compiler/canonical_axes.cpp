@@ -5,11 +5,10 @@
 #include <numeric>
 
 #include "compiler/canonicalize.hpp"
+#include "core/dtype_info.hpp"
 
 namespace stiletto::detail {
 namespace {
-
-constexpr AxisMask bit(std::size_t axis) { return AxisMask{1} << axis; }
 
 template <class F>
 void for_each_tensor(CanonicalGraph& graph, const F& f) {
@@ -23,7 +22,7 @@ std::vector<std::size_t> axis_order(const CanonicalGraph& graph) {
   auto append = [&](const Tensor& tensor) {
     std::vector<std::size_t> axes;
     for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
-      if ((tensor.axes & bit(axis)) != 0) axes.push_back(axis);
+      if ((tensor.axes & axis_bit(axis)) != 0) axes.push_back(axis);
     std::stable_sort(axes.begin(), axes.end(), [&](std::size_t x, std::size_t y) {
       return std::abs(tensor.strides[x]) > std::abs(tensor.strides[y]);
     });
@@ -40,7 +39,7 @@ std::vector<std::size_t> axis_order(const CanonicalGraph& graph) {
 AxisMask permuted(AxisMask mask, const std::vector<std::size_t>& order) {
   AxisMask result = 0;
   for (std::size_t i = 0; i < order.size(); ++i)
-    if ((mask & bit(order[i])) != 0) result |= bit(i);
+    if ((mask & axis_bit(order[i])) != 0) result |= axis_bit(i);
   return result;
 }
 
@@ -73,12 +72,13 @@ void flip(CanonicalGraph& graph) {
     for_each_tensor(graph, [&](Tensor& tensor) {
       tensor.offset += tensor.strides[axis] * (graph.extents[axis] - 1);
       tensor.strides[axis] = -tensor.strides[axis];
+      while (byte_offset(tensor.dtype, tensor.offset) % tensor.alignment != 0) tensor.alignment /= 2;
     });
   }
 }
 
 bool mergeable(const CanonicalGraph& graph, std::size_t outer, std::size_t inner) {
-  const AxisMask pair = bit(outer) | bit(inner);
+  const AxisMask pair = axis_bit(outer) | axis_bit(inner);
   auto both_or_neither = [&](AxisMask mask) { return (mask & pair) == 0 || (mask & pair) == pair; };
   auto walks_as_one = [&](const Tensor& tensor) {
     return both_or_neither(tensor.axes) &&
@@ -109,7 +109,7 @@ bool merge_one(CanonicalGraph& graph, std::vector<bool>& gone) {
 std::int64_t CanonicalGraph::size_of(AxisMask axes) const {
   std::int64_t size = 1;
   for (std::size_t axis = 0; axis < extents.size(); ++axis)
-    if ((axes & bit(axis)) != 0) size *= extents[axis];
+    if ((axes & axis_bit(axis)) != 0) size *= extents[axis];
   return size;
 }
 
@@ -125,7 +125,7 @@ void canonicalize_axes(CanonicalGraph& graph) {
   for (const Store& store : graph.stores) used |= store.tensor.axes;
   std::vector<std::size_t> kept;
   for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
-    if (!gone[axis] && (used & bit(axis)) != 0) kept.push_back(axis);
+    if (!gone[axis] && (used & axis_bit(axis)) != 0) kept.push_back(axis);
   renumber(graph, kept);
 }
 

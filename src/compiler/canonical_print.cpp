@@ -16,7 +16,7 @@ std::string axis_name(std::size_t axis) {
 std::string axes_text(const CanonicalGraph& graph, AxisMask axes) {
   std::string result;
   for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
-    if ((axes >> axis & 1U) != 0) result += (result.empty() ? "" : ",") + axis_name(axis);
+    if (axes.test(axis)) result += (result.empty() ? "" : ",") + axis_name(axis);
   return result;
 }
 
@@ -29,7 +29,7 @@ std::string tensor_text(const CanonicalGraph& graph, const Tensor& tensor) {
   std::string result = text(tensor.name, ": ", typed(graph, tensor.dtype, tensor.axes));
   std::string strides;
   for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
-    if ((tensor.axes >> axis & 1U) != 0) strides += text(strides.empty() ? "" : ", ", tensor.strides[axis]);
+    if (tensor.axes.test(axis)) strides += text(strides.empty() ? "" : ", ", tensor.strides[axis]);
   if (!strides.empty()) result += " strides (" + strides + ")";
   if (tensor.offset != 0) result += text(" offset ", tensor.offset);
   if (tensor.alignment != 16) result += text(" align ", tensor.alignment);
@@ -109,13 +109,13 @@ std::string CanonicalGraph::to_json() const {
   auto axes = [&](AxisMask mask) {
     std::string result = "[";
     for (std::size_t axis = 0; axis < extents.size(); ++axis)
-      if ((mask >> axis & 1U) != 0) result += (result.size() > 1 ? ", " : "") + quoted(axis_name(axis));
+      if (mask.test(axis)) result += (result.size() > 1 ? ", " : "") + quoted(axis_name(axis));
     return result + "]";
   };
   auto tensor = [&](const Tensor& t) {
     std::string strides;
     for (std::size_t axis = 0; axis < extents.size(); ++axis)
-      if ((t.axes >> axis & 1U) != 0) strides += text(strides.empty() ? "" : ", ", t.strides[axis]);
+      if (t.axes.test(axis)) strides += text(strides.empty() ? "" : ", ", t.strides[axis]);
     return text("{\"name\": ", quoted(t.name), ", \"dtype\": \"", t.dtype, "\", \"axes\": ", axes(t.axes),
                 ", \"strides\": [", strides, "], \"offset\": ", t.offset, ", \"alignment\": ", t.alignment,
                 "}");

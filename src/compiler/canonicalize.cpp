@@ -16,8 +16,6 @@
 namespace stiletto::detail {
 namespace {
 
-constexpr std::size_t max_axes = 64;  // bits of AxisMask
-
 /// A store of the canonical graph before its axes have labels.
 struct PendingStore {
   Tensor tensor;        // without axes
@@ -194,14 +192,14 @@ class Canonicalizer {
   AxisMask mask_of(const std::vector<int>& labels) {
     AxisMask mask = 0;
     for (int label : labels)
-      if (label != no_label) mask |= AxisMask{1} << axis_of(label);
+      if (label != no_label) mask |= axis_bit(axis_of(label));
     return mask;
   }
   void place(Tensor& tensor, const std::vector<int>& labels, std::span<const std::int64_t> strides) {
     for (std::size_t i = 0; i < labels.size(); ++i) {
       if (labels[i] == no_label || strides[i] == 0) continue;  // a stride of 0 is the absence of the axis
       const std::size_t axis = axis_of(labels[i]);
-      tensor.axes |= AxisMask{1} << axis;
+      tensor.axes.set(axis);
       if (tensor.strides.size() <= axis) tensor.strides.resize(axis + 1);
       tensor.strides[axis] = strides[i];
     }

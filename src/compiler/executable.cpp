@@ -16,16 +16,6 @@ Backend& backend_for(Device device) {
   return cpu_backend();
 }
 
-void* thread_workspace(std::size_t bytes) {
-  thread_local std::shared_ptr<Storage> workspace;
-  if (bytes == 0) return nullptr;
-  if (!workspace || static_cast<std::size_t>(workspace->bytes) < bytes) {
-    workspace.reset();
-    workspace = allocate(Device::cpu(), bytes);
-  }
-  return workspace->data;
-}
-
 namespace {
 
 void check_options(const CompileOptions& options) {
@@ -86,7 +76,7 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
     for (std::size_t t = 0; t < graph.tensors.size(); ++t)
       e.in_place_[s][t] = reads_at_own_index(graph, t, s) && e.plan_->allows_in_place(t, s);
   }
-  thread_workspace(e.workspace());  // so that the first call need not
+  FrameLease()->workspace_of(e.workspace());  // so that the first call need not
   return result;
 }
 
@@ -95,7 +85,7 @@ Executable::Footprint Executable::footprint_of(const Tensor& tensor) const {
   f.dtype = tensor.dtype;
   std::int64_t low = 0, high = 0;
   for (std::size_t axis = 0; axis < lowered_.graph.extents.size(); ++axis) {
-    if ((tensor.axes >> axis & 1U) == 0) continue;
+    if (!tensor.axes.test(axis)) continue;
     f.extents.push_back(lowered_.graph.extents[axis]);
     f.strides.push_back(tensor.strides[axis]);
     (tensor.strides[axis] < 0 ? low : high) += (f.extents.back() - 1) * tensor.strides[axis];
@@ -176,7 +166,7 @@ void Executable::launch(CallFrame& frame, bool check_outputs) const {
   for (const Tensor& tensor : graph.tensors) frame.tensors.push_back(pointer(tensor));
   for (const Store& store : graph.stores) frame.stores.push_back(pointer(store.tensor));
   check_aliases(frame, check_outputs);
-  plan_->execute({frame.tensors, frame.stores, frame.slots, thread_workspace(workspace())});
+  plan_->execute({frame.tensors, frame.stores, frame.slots, frame.workspace_of(workspace())});
 }
 
 void Executable::run(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers,

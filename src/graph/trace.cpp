@@ -13,7 +13,8 @@
 namespace stiletto::detail {
 namespace {
 
-// Read several times per operation. Eight bytes of the static block, which glibc keeps room for, spare a call each.
+// Read several times per operation. Eight bytes of the static block, which glibc keeps room for, spare a call
+// each.
 [[gnu::tls_model("initial-exec")]] thread_local Trace* recording = nullptr;
 
 std::uint64_t next_id() {
@@ -21,8 +22,14 @@ std::uint64_t next_id() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-/// Node buffers of the last trace on this thread, kept for the next one.
-thread_local std::vector<Node> spare_nodes;
+/// The node buffer of the last trace on this thread, kept for the next one. Static destructors may still
+/// trace when it is gone, which plain data remembers.
+thread_local bool spare_is_gone = false;
+struct SpareNodes {
+  std::vector<Node> nodes;
+  ~SpareNodes() { spare_is_gone = true; }
+};
+thread_local SpareNodes spare;
 
 }  // namespace
 
@@ -32,14 +39,17 @@ std::string ArgumentSpec::name() const {
   return member < 0 ? text("arg", position) : text("arg", position, '.', member);
 }
 
-Trace::Trace() : id_(next_id()), outer_(recording), nodes_(std::move(spare_nodes)) {
+Trace::Trace()
+    : id_(next_id()),
+      outer_(recording),
+      nodes_(spare_is_gone ? std::vector<Node>() : std::move(spare.nodes)) {
   nodes_.clear();
   recording = this;
 }
 
 Trace::~Trace() {
   end();
-  spare_nodes = std::move(nodes_);
+  if (!spare_is_gone) spare.nodes = std::move(nodes_);
 }
 
 Trace* Trace::current() { return recording; }

@@ -88,7 +88,7 @@ Array spec(Shape shape, DType dtype, Strides strides, std::optional<Device> devi
   if (strides.size() == 0) strides = detail::row_major(shape);
   if (strides.size() != shape.size())
     throw ShapeError(text("spec: shape ", shape, " and strides ", strides, " have different lengths"));
-  detail::reach_of(shape, strides, "spec");
+  detail::check_packing(dtype, shape, strides, detail::reach_of(shape, strides, "spec").low, "spec");
   ArrayBody body;
   body.kind = ArrayBody::Kind::spec;
   body.dtype = dtype;

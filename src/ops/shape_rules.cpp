@@ -47,7 +47,8 @@ const ArrayBody* plain_operand(std::span<const Operand> operands) {
   for (const Operand& operand : operands) {
     const ArrayBody& body = *operand.body;
     if (plain->shape.size() == 0) plain = &body;
-    if (body.shape.size() != 0 && (body.shape != plain->shape || body.strides != plain->strides)) return nullptr;
+    if (body.shape.size() != 0 && (body.shape != plain->shape || body.strides != plain->strides))
+      return nullptr;
   }
   return is_row_major(plain->shape, plain->strides) ? plain : nullptr;
 }

@@ -67,6 +67,23 @@ TEST(AliasAllowed, through_the_epilogue_of_a_product) {
   EXPECT_TRUE(equals(y, float32, {3, 4}, {4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}));
 }
 
+TEST(AliasAllowed, a_destination_behind_a_product) {
+  // c is read elementwise, so it may be the destination, named as such or passed as another argument; the
+  // product itself writes c only when it has nothing else to read from there.
+  const Array a = stiletto::full({64, 1024}, 0.5F), b = stiletto::full({1024, 96}, 0.25F);  // products of 128
+  auto scaled = [](const Array& c, const Array& p, const Array& q) {
+    stiletto::assign(c, c * stiletto::matmul(p, q));
+  };
+  auto added = [](const Array& c, const Array& old, const Array& p, const Array& q) {
+    stiletto::assign(c, stiletto::matmul(p, q) + old);
+  };
+  const Array c = stiletto::full({64, 96}, 2);
+  stiletto::jit(scaled, c, a, b);
+  for (float value : c.to_vector<float>()) ASSERT_EQ(value, 256);
+  stiletto::jit(added, c, c, a, b);
+  for (float value : c.to_vector<float>()) ASSERT_EQ(value, 384);
+}
+
 TEST(AliasAllowed, interleaved_views) {
   const Array m = iota({3, 4});
   stiletto::jit(store_double, columns(m, 0, 2), columns(m, 2, 4));  // column halves

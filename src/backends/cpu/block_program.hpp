@@ -5,7 +5,7 @@
 
 namespace stiletto::detail::cpu {
 
-inline constexpr std::size_t max_loop_axes = 64;  // bits of AxisMask
+inline constexpr std::size_t max_loop_axes = 64;  // of one value: its rank, and what it sums over
 
 /// Where one group's areas lie, and what part of the space it is.
 struct Group {

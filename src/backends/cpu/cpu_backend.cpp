@@ -97,8 +97,9 @@ class CpuPlan : public Plan {
 
 [[noreturn]] void refuse(const CanonicalGraph& graph, const Backend& backend, const std::string& reason,
                          std::optional<std::string> excluded_by) {
-  UnsupportedGraphError error(text("no engine takes this graph on ", backend.target(), " with ",
-                                   backend.library(), ": ", reason, "\n", graph.to_string()));
+  UnsupportedGraphError error(
+      text("no engine takes this graph on ", backend.target(), " with ", backend.library(), ": ", reason,
+           excluded_by ? text(" (option ", *excluded_by, ")") : std::string(), "\n", graph.to_string()));
   error.graph = graph.to_string();
   error.target = backend.target();
   error.library = backend.library();

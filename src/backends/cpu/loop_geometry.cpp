@@ -17,7 +17,6 @@ constexpr std::int64_t chunk_elements = 65536;
 constexpr std::int64_t most_chunks = 64;
 constexpr std::int64_t worth_chunking = 1 << 18;  // elements in a single row
 
-constexpr AxisMask bit(std::size_t axis) { return AxisMask{1} << axis; }
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
@@ -30,16 +29,16 @@ std::vector<std::size_t> loop_order(AxisMask space,
   for (const auto* strides : by_priority) {
     std::vector<std::size_t> axes;
     for (std::size_t axis = 0; axis < strides->size(); ++axis)
-      if ((space & ~placed & bit(axis)) != 0 && (*strides)[axis] != 0) axes.push_back(axis);
+      if ((space & ~placed & axis_bit(axis)) != 0 && (*strides)[axis] != 0) axes.push_back(axis);
     std::stable_sort(axes.begin(), axes.end(), [&](std::size_t x, std::size_t y) {
       return std::abs((*strides)[x]) > std::abs((*strides)[y]);
     });
     // What only this operand walks is walked outside of what was placed before.
     order.insert(order.begin(), axes.begin(), axes.end());
-    for (std::size_t axis : axes) placed |= bit(axis);
+    for (std::size_t axis : axes) placed |= axis_bit(axis);
   }
-  for (std::size_t axis = 0; axis < 64; ++axis)
-    if ((space & ~placed & bit(axis)) != 0) order.insert(order.begin(), axis);
+  for (std::size_t axis = 0; axis < space.size(); ++axis)
+    if ((space & ~placed & axis_bit(axis)) != 0) order.insert(order.begin(), axis);
   return order;
 }
 
@@ -52,14 +51,14 @@ void set_geometry(Loop& loop, const CanonicalGraph& graph, AxisMask space, AxisM
   }
   loop.row_strides.resize(loop.axes.size());
   for (std::size_t i = loop.axes.size(); i-- > 0;) {
-    if ((kept & bit(loop.axes[i])) == 0) continue;
+    if ((kept & axis_bit(loop.axes[i])) == 0) continue;
     loop.row_strides[i] = loop.kept_size;
     loop.kept_size *= loop.extents[i];
   }
 }
 
 void set_split(Loop& loop, AxisMask kept, std::size_t phases) {
-  auto is_kept = [&](std::size_t i) { return (kept & bit(loop.axes[i])) != 0; };
+  auto is_kept = [&](std::size_t i) { return (kept & axis_bit(loop.axes[i])) != 0; };
   std::size_t prefix = 0;
   loop.leading = 1;
   while (prefix < loop.axes.size() && is_kept(prefix)) loop.leading *= loop.extents[prefix++];
@@ -85,7 +84,8 @@ void set_split(Loop& loop, AxisMask kept, std::size_t phases) {
     const std::int64_t width = phases > 1 ? std::clamp<std::int64_t>(cached_elements / depth, 16, 512) : 512;
     loop.group = std::max<std::int64_t>(1, std::min(width, divide_up(loop.kept_size, few)) / inner);
     if (loop.group * inner < 16) loop.group = std::max<std::int64_t>(1, 16 / inner);
-    // In one phase whole rows are walked with their accumulators in cache; columns would jump from row to row.
+    // In one phase whole rows are walked with their accumulators in cache; columns would jump from row to
+    // row.
     if (chunkable && (phases == 1 || divide_up(loop.leading, loop.group) < few)) {
       loop.split = Split::chunks;
       loop.leading = loop.size;

@@ -14,11 +14,9 @@ namespace {
 
 using Kind = Expression::Kind;
 
-constexpr AxisMask bit(std::size_t axis) { return AxisMask{1} << axis; }
-
 AxisMask mask_of(const std::vector<std::size_t>& axes) {
   AxisMask mask = 0;
-  for (std::size_t axis : axes) mask |= bit(axis);
+  for (std::size_t axis : axes) mask |= axis_bit(axis);
   return mask;
 }
 
@@ -63,13 +61,13 @@ MatmulPlanner::Axes MatmulPlanner::classify(const Expression& product) const {
     }
   };
   for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis) {
-    if ((product.contracted & bit(axis)) != 0)
+    if ((product.contracted & axis_bit(axis)) != 0)
       axes.k.push_back(axis);
-    else if ((a & b & bit(axis)) != 0)
+    else if ((a & b & axis_bit(axis)) != 0)
       axes.batch.push_back(axis);
-    else if ((a & bit(axis)) != 0)
+    else if ((a & axis_bit(axis)) != 0)
       take(axes.m, axis);
-    else if ((b & bit(axis)) != 0)
+    else if ((b & axis_bit(axis)) != 0)
       take(axes.n, axis);
   }
   std::sort(axes.batch.begin(), axes.batch.end());
@@ -100,7 +98,7 @@ Memory MatmulPlanner::operand(std::uint32_t expression, const Axes& axes, bool l
     return *memory;
   std::vector<std::size_t> batch;
   for (std::size_t axis : axes.batch)
-    if ((e.axes & bit(axis)) != 0) batch.push_back(axis);
+    if ((e.axes & axis_bit(axis)) != 0) batch.push_back(axis);
   const std::vector<std::size_t> order = joined({batch, rows, columns});
   const Memory packed = host_.temporary(in_float64 ? DType::float64 : packed_dtype(e.dtype, other), order);
   host_.write(expression, mask_of(order), packed);
@@ -191,16 +189,12 @@ bool MatmulPlanner::try_step(const MatmulProblem& base, const Axes& axes, const 
     if (f.operand.reads_memory && f.operand.memory.home == Memory::Home::store &&
         f.operand.memory.index == c.index && c.home == Memory::Home::store)
       return false;  // another product landed there
-    const bool old_value = destination != nullptr && f.post.op == Op::add && f.post.binary &&
-                           !f.post.number && f.operand.memory.home == Memory::Home::tensor &&
-                           same_memory(graph_.tensors[f.operand.memory.index], *destination);
-    if (old_value) {
-      // c + product in any order of later operations would read what is being written; only as the last step
-      // is it safe.
-      const bool last = std::all_of(fused.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                                    fused.begin() + static_cast<std::ptrdiff_t>(count),
-                                    [](const Fused& later) { return later.none; });
-      if (!last || c.dtype != DType::float32 || step.accumulates || !problem.post.empty()) return false;
+    if (destination != nullptr && may_be(f, *destination)) {
+      // Reading what is being written: c += product is the one form that engines take.
+      const bool only = count == i + 1 + trailing_casts(fused, i + 1, count) && problem.post.empty();
+      const bool adds =
+          f.post.op == Op::add && same_memory(graph_.tensors[f.operand.memory.index], *destination);
+      if (!only || !adds || c.dtype != DType::float32) return false;
       problem.accumulate = step.accumulates = true;
       continue;
     }
@@ -210,6 +204,22 @@ bool MatmulPlanner::try_step(const MatmulProblem& base, const Axes& axes, const 
   step.matmul = make_matmul(problem);
   step.c = c;
   return step.matmul != nullptr;
+}
+
+/// How many fused operations from `begin` on there are that do nothing.
+std::size_t MatmulPlanner::trailing_casts(const std::vector<Fused>& fused, std::size_t begin,
+                                          std::size_t end) {
+  const auto first = fused.begin() + static_cast<std::ptrdiff_t>(begin);
+  const auto last = fused.begin() + static_cast<std::ptrdiff_t>(end);
+  return static_cast<std::size_t>(std::find_if(first, last, [](const Fused& f) { return !f.none; }) - first);
+}
+
+/// Whether the operand can be the very memory that the caller passes for the destination.
+bool MatmulPlanner::may_be(const Fused& fused, const Tensor& destination) const {
+  if (!fused.operand.reads_memory || fused.operand.memory.home != Memory::Home::tensor) return false;
+  const Tensor& tensor = graph_.tensors[fused.operand.memory.index];
+  return destination.home != Tensor::Home::output && tensor.axes == destination.axes &&
+         tensor.dtype == destination.dtype && tensor.strides == destination.strides;
 }
 
 bool MatmulPlanner::same_memory(const Tensor& a, const Tensor& b) {

@@ -63,6 +63,8 @@ class MatmulPlanner {
   bool try_step(const MatmulProblem& base, const Axes& axes, const std::vector<Fused>& fused,
                 std::size_t count, const Memory& c, const Tensor* destination, MatmulStep& step) const;
   static bool same_memory(const Tensor& a, const Tensor& b);
+  static std::size_t trailing_casts(const std::vector<Fused>& fused, std::size_t begin, std::size_t end);
+  bool may_be(const Fused& fused, const Tensor& destination) const;
   /// Where a product that is not stored itself is written: the output it ends in, if no other has, or a
   /// temporary.
   Memory landing(std::uint32_t value, DType dtype, const Axes& axes);

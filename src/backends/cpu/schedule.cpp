@@ -139,7 +139,7 @@ class Scheduler : public MatmulPlanner::Host {
       Draft& maker = drafts_[static_cast<std::size_t>(step_of_[b])];
       std::vector<std::size_t> axes;
       for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
-        if ((maker.loop.kept >> axis & 1U) != 0) axes.push_back(axis);
+        if (maker.loop.kept.test(axis)) axes.push_back(axis);
       memories_.push_back(temporary(of_register[static_cast<std::size_t>(at(b).held)], axes));
       maker.loop.roots.push_back({b, maker.loop.kept, memories_.back(), false});
       resident_[b] = &memories_.back();
