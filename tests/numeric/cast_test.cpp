@@ -70,10 +70,10 @@ TEST_P(Cast, to_every_type) {
 
 TEST_P(Cast, of_every_layout) {
   const DType from = GetParam();
-  if (from == DType::float4_e2m1) GTEST_SKIP() << "packed: only contiguous rows";
   Random random(12);
   for (DType to : sources)
-    for (Layout layout : layouts)
+    for (Layout layout : layouts) {
+      if (from == DType::float4_e2m1 && layout != Layout::contiguous) continue;  // packed in pairs
       for (const Extents& shape :
            {Extents{3, 4}, Extents{5, 1, 2}, Extents{2, 0}, Extents{2, 3, 2, 2, 1, 2, 1, 2}}) {
         const Operand x = operand(random, from, shape, layout, {-4, 4});
@@ -81,6 +81,7 @@ TEST_P(Cast, of_every_layout) {
             << stiletto::to_string(from) << " to " << stiletto::to_string(to) << " " << to_string(layout)
             << describe(shape);
       }
+    }
 }
 
 TEST_P(Cast, to_float8_e8m0_is_refused) {

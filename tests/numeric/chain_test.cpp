@@ -150,6 +150,26 @@ TEST(Chain, scalars_are_bound_by_value) {
   EXPECT_LE(stiletto::plan_cache().misses() - misses, 2U);
 }
 
+TEST(Chain, attributes_and_captured_flags_tell_traces_apart) {
+  const Array x = stiletto::full({2}, -2);
+  for (double slope : {0.5, 0.25, 0.5})
+    for (bool flag : {true, false}) {
+      auto f = [&](const Array& a) {
+        const Array y = stiletto::leaky_relu(a, slope);
+        return flag ? y : stiletto::elu(y, slope) * 0 + y * 2;
+      };
+      const Real expected = -2 * slope * (flag ? 1 : 2);
+      EXPECT_TRUE(equals(stiletto::jit(f, x), DType::float32, {2}, {expected, expected})) << slope << flag;
+    }
+  // Captured arrays are told apart by what they are, not by what they hold.
+  const Array v = stiletto::ones({2}), w = stiletto::full({2}, 5);
+  for (const Array& captured : {v, w, v}) {
+    const Real expected = captured.at<float>({0}) - 2;
+    EXPECT_TRUE(equals(stiletto::jit([&](const Array& a) { return a + captured; }, x), DType::float32, {2},
+                       {expected, expected}));
+  }
+}
+
 TEST(Chain, constants_made_in_a_trace) {
   const Array x = stiletto::full({2, 3}, 3, DType::float32, device());
   auto f = [](const Array& a) {

@@ -72,7 +72,7 @@ TEST_P(MatmulInto, alpha_and_beta_into_every_layout) {
 
 TEST_P(MatmulInto, an_old_value_is_not_read_when_beta_is_0) {
   const DType dtype = GetParam();
-  if (is_exact(dtype)) GTEST_SKIP() << "integers have no NaN";
+  if (is_exact(dtype)) return;  // no NaN there
   Random random(62);
   for (Real poison : {not_a_number, infinity})
     for (std::int64_t n : {1, 16, 17, 33}) {
