@@ -148,6 +148,7 @@ TEST(TracedArguments, more_than_sixteen) {
     return result;
   };
   std::vector<Array> many;
+  many.reserve(100);
   for (int i = 0; i < 100; ++i) many.push_back(filled(1));
   const Array result = jit(list, many);
   EXPECT_EQ(floats(result), (Floats{4951, 4951}));
@@ -220,7 +221,8 @@ TEST(TracedResults, nothing_returned_by_value_twice) {
 }
 
 TEST(TracedResults, returned_memory_is_that_memory) {
-  const Array x = stiletto::ones({4, 4}), w = filled(2), y = stiletto::zeros({4, 4});
+  const Array x = stiletto::ones({4, 4}), y = stiletto::zeros({4, 4});
+  Array w = filled(2);
   const auto same = jit([](const Array& a) { return stiletto::slice(a, {stiletto::Slice{1, 3}}); }, x);
   EXPECT_EQ(same.raw_data(), static_cast<float*>(x.raw_data()) + 4);
   EXPECT_EQ(jit([&](const Array&) { return w; }, x).raw_data(), w.raw_data());
@@ -275,7 +277,7 @@ TEST(TracedFunctions, of_every_kind) {
   EXPECT_EQ(floats(jit([](Array& a) { return a * 2; }, x)), (Floats{6, 6})) << "called with lvalues";
   EXPECT_EQ(floats(jit(std::function<Array(const Array&)>(plain), x)), (Floats{6, 6}));
   EXPECT_EQ(floats(compile(plain, x)(x)), (Floats{6, 6}));
-  EXPECT_EQ(floats(compile([](auto a) { return a * 2; }, x)(x)), (Floats{6, 6}));
+  EXPECT_EQ(floats(compile([](const auto& a) { return a * 2; }, x)(x)), (Floats{6, 6}));
   const Const constant{filled(5)};
   EXPECT_EQ(floats(jit(constant, x)), (Floats{15, 15}));
   EXPECT_EQ(floats(compile(constant, x)(x)), (Floats{15, 15}));
@@ -292,7 +294,9 @@ TEST(TracedFunctions, of_every_kind) {
 
 TEST(TracedFunctions, that_return_references) {
   const Array x = filled(3), w = filled(7);
-  auto self = [](const Array& a) -> const Array& { return a; };
+  auto self = [](const Array& a) -> const Array& {
+    return a;  // NOLINT(bugprone-return-const-ref-from-parameter)
+  };
   static_assert(std::is_same_v<stiletto::result_t<decltype(self), Array>, Array>);
   EXPECT_EQ(jit(self, x).raw_data(), x.raw_data());
   EXPECT_EQ(compile(self, x)(x).raw_data(), x.raw_data());

@@ -150,7 +150,8 @@ TEST(BoundGraph, belongs_to_one_graph) {
   const Array x = stiletto::ones({2});
   const auto c = compile([](const Array& a) { return a * 2; }, x),
              d = compile([](const Array& a) { return a * 2; }, x);
-  const auto copy = c;
+  stiletto::Compiled<Array(Array)> copy;
+  copy = c;
   const auto bound = c.bindings(x);
   EXPECT_NO_THROW(copy.graph().execute(bound.bindings)) << "copies share the plan";
   EXPECT_THROW(d.graph().execute(bound.bindings), stiletto::ArgumentError);

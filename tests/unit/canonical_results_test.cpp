@@ -34,6 +34,7 @@ std::vector<double> numbers(const detail::Lowered& lowered,
   std::vector<detail::ScalarValue> scratch, slots;
   lowered.scalars.evaluate(trace, scratch, slots);
   std::vector<double> result;
+  result.reserve(slots.size());
   for (const detail::ScalarValue& value : slots) result.push_back(value.as_double());
   return result;
 }

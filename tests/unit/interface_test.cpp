@@ -328,7 +328,7 @@ TEST(Interface, compile_and_jit) {
 }
 
 template <class T>
-T generic(T x) {
+T generic(const T& x) {
   using std::abs;
   using std::atan2;
   using std::ceil;

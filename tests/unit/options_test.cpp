@@ -187,7 +187,7 @@ TEST(OutputAllocator, may_use_compiled_functions_itself) {
 }
 
 TEST(OutputAllocator, must_not_hand_out_an_input) {
-  const Array x = stiletto::ones({4, 4});
+  Array x = stiletto::ones({4, 4});
   const CompileOptions options{.allocator = [&](Device, const Shape&, DType) { return x; }};
   EXPECT_THROW(jit(
                    options, [](const Array& a) { return stiletto::transpose(stiletto::exp(a)); }, x),

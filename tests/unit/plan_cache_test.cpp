@@ -372,6 +372,7 @@ TEST_F(PlanCacheTest, threads_share_it) {
   plan_cache().clear();
   const std::size_t before = plan_cache().hits() + plan_cache().misses();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (std::size_t i = 0; i < 200; ++i) {

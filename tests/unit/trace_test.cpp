@@ -84,7 +84,9 @@ TEST(Recorded, alignment_of_arguments) {
 // ---- captures -------------------------------------------------------------------------------------------
 
 TEST(Recorded, captures_are_known_by_identity) {
-  const Array w = stiletto::ones({3, 4}), same = w, other = stiletto::ones({3, 4});
+  const Array w = stiletto::ones({3, 4}), other = stiletto::ones({3, 4});
+  Array same;
+  same = w;
   Recording r;
   const Array x = r.argument({3, 4});
   x + w;

@@ -99,7 +99,7 @@ TEST(TypeRules, reductions) {
 }
 
 TEST(TypeRules, binary_operations_on_equal_types) {
-  auto twice = [](Binary f) { return [f](const Array& x) { return f(x, x); }; };
+  auto twice = [](const Binary& f) { return [f](const Array& x) { return f(x, x); }; };
   const std::vector<DType> same{b, i8, u8, i32, i64, f16, bf16, f32, f64};
   const std::vector<DType> real{f32, f32, f32, f32, f32, f16, bf16, f32, f64};
   const std::vector<DType> boolean(9, b);
