@@ -128,13 +128,34 @@ void visit_arrays(T& value, Visit& visit) {
                   "Stiletto traces Array, arithmetic scalars, tuples and pairs of those, and std::array, "
                   "std::vector and "
                   "structs with fields() of arrays");
+    if constexpr (requires { visit.range(std::size_t{}); }) visit.range(std::ranges::size(value));
     for (auto& member : value) visit_arrays(member, visit);
   }
 }
 
-/// The arrays of one call in order, without an allocation for up to 16.
+/// The sizes of the containers inside one argument, folded into a number, so that arrays cannot slide from
+/// one to another unseen.
+struct Structure {
+  std::uint64_t arrays = 0;
+  std::uint64_t containers = 0;  // their sizes, folded
+  void range(std::size_t size) { containers = (containers + size + 1) * 0x9E3779B97F4A7C15ULL; }
+  bool operator==(const Structure&) const = default;
+};
+
+/// The arrays of one call in order, and each argument's structure; no allocation for up to 16 of either.
 class ArgumentList {
  public:
+  void argument(const Structure& structure) {
+    if (arguments_ < structures_.size())
+      structures_[arguments_] = structure;
+    else
+      more_structures_.push_back(structure);
+    ++arguments_;
+  }
+  const Structure& structure(std::size_t position) const {
+    return position < structures_.size() ? structures_[position]
+                                         : more_structures_[position - structures_.size()];
+  }
   void push(const Array& array) {
     if (count_ < inline_.size())
       inline_[count_] = &array;
@@ -155,6 +176,9 @@ class ArgumentList {
   std::array<const Array*, 16> inline_;
   std::size_t count_ = 0;
   std::vector<const Array*> spilled_;
+  std::array<Structure, 16> structures_;
+  std::size_t arguments_ = 0;
+  std::vector<Structure> more_structures_;
 };
 
 /// True while a function is being traced on this thread.
@@ -172,6 +196,8 @@ class STILETTO_API Tracing {
   /// The traced counterpart of an argument's array. `member` counts the arrays inside a composite argument,
   /// −1: itself.
   Array argument(const Array& example, int position, int member);
+  /// Of the argument whose arrays have just been given.
+  void structure(const Structure& structure);
   void result(const Array& value);
   /// The hash under which jit looks this trace up.
   std::uint64_t key() const;
@@ -198,8 +224,17 @@ STILETTO_API Bindings bind(const Executable& executable, const ArgumentList& arg
 
 template <class T>
 ArgumentList& append(ArgumentList& list, const T& value) {
-  auto push = [&](const Array& array) { list.push(array); };
-  visit_arrays(value, push);
+  struct {
+    ArgumentList& list;
+    Structure structure;
+    void operator()(const Array& array) {
+      list.push(array);
+      ++structure.arrays;
+    }
+    void range(std::size_t size) { structure.range(size); }
+  } visit{list, {}};
+  visit_arrays(value, visit);
+  list.argument(visit.structure);
   return list;
 }
 
@@ -216,12 +251,20 @@ template <class R, class F, class... T>
 auto trace_call(Tracing& tracing, F& f, std::tuple<T...> arguments) {
   int position = 0;
   auto replace = [&](auto& argument) {
-    int member = std::same_as<std::remove_cvref_t<decltype(argument)>, Array> ? -1 : 0;
-    auto one = [&](Array& array) {
-      array = tracing.argument(array, position, member);
-      if (member >= 0) ++member;
-    };
-    visit_arrays(argument, one);
+    const int member = std::same_as<std::remove_cvref_t<decltype(argument)>, Array> ? -1 : 0;
+    struct {
+      Tracing& tracing;
+      int position, member;
+      Structure structure;
+      void operator()(Array& array) {
+        array = tracing.argument(array, position, member);
+        if (member >= 0) ++member;
+        ++structure.arrays;
+      }
+      void range(std::size_t size) { structure.range(size); }
+    } visit{tracing, position, member, {}};
+    visit_arrays(argument, visit);
+    tracing.structure(visit.structure);
     ++position;
   };
   std::apply([&](auto&... argument) { (replace(argument), ...); }, arguments);
@@ -343,7 +386,7 @@ auto jit(const CompileOptions& options, F&& f, const Args&... args) -> result_t<
 }
 template <Traceable F, class... Args>
 auto jit(F&& f, const Args&... args) -> result_t<F, Args...> {
-  static const CompileOptions options;
+  static const CompileOptions& options = *new CompileOptions;  // static destructors may still call jit
   return jit(options, std::forward<F>(f), args...);
 }
 

@@ -54,10 +54,19 @@ void check_array(const ArgumentSpec& spec, const ArrayBody& body) {
 
 }  // namespace
 
+void Executable::check_structure(const ArgumentList& list) const {
+  for (std::size_t position = 0; position < structures_.size(); ++position) {
+    const Structure& compiled = structures_[position];
+    const Structure& called = list.structure(position);
+    if (called == compiled) continue;
+    throw ArgumentError(text("argument ", position, " was compiled with ", compiled.arrays,
+                             " arrays in it, called with ", called.arrays,
+                             called.arrays == compiled.arrays ? " in containers of other sizes" : "",
+                             "; containers have to keep their sizes"));
+  }
+}
+
 void Executable::check_arguments(std::span<const Array* const> arguments) const {
-  if (arguments.size() != arguments_.size())
-    throw ArgumentError(text("compiled for ", arguments_.size(), " arrays and numbers, called with ",
-                             arguments.size(), "; containers have to keep their sizes"));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ArrayBody* body = ArrayAccess::body_or_null(*arguments[i]);
     if (body == nullptr)
@@ -72,30 +81,35 @@ void Executable::check_arguments(std::span<const Array* const> arguments) const 
 
 void Executable::check_aliases(const CallFrame& frame, bool outputs_too) const {
   const CanonicalGraph& graph = lowered_.graph;
-  auto meets = [](const Footprint& a, const void* pa, const Footprint& b, const void* pb) {
+  auto ranges_cross = [](const Footprint& a, const void* pa, const Footprint& b, const void* pb) {
     const auto ia = reinterpret_cast<std::intptr_t>(pa), ib = reinterpret_cast<std::intptr_t>(pb);
-    if (ia + a.high <= ib + b.low || ib + b.high <= ia + a.low) return false;
+    return ia + a.high > ib + b.low && ib + b.high > ia + a.low;
+  };
+  auto elements_meet = [](const Footprint& a, const void* pa, const Footprint& b, const void* pb) {
+    const std::int64_t distance = reinterpret_cast<std::intptr_t>(pb) - reinterpret_cast<std::intptr_t>(pa);
     const std::int64_t size = bits_of(a.dtype) / 8;
-    if (a.dtype != b.dtype || size == 0 || (ib - ia) % size != 0) return true;
-    return may_overlap({a.extents, a.strides, 0}, {b.extents, b.strides, (ib - ia) / size});
+    if (a.dtype != b.dtype || size == 0 || distance % size != 0) return true;
+    return may_overlap({a.extents, a.strides, 0}, {b.extents, b.strides, distance / size});
   };
   for (std::size_t s = 0; s < graph.stores.size(); ++s) {
     const Tensor& store = graph.stores[s].tensor;
     if (store.home == Tensor::Home::output && !outputs_too) continue;
     for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
-      if (!meets(stores_[s], frame.stores[s], tensors_[t], frame.tensors[t])) continue;
+      if (!ranges_cross(stores_[s], frame.stores[s], tensors_[t], frame.tensors[t])) continue;
       const Tensor& tensor = graph.tensors[t];
       const bool same = frame.stores[s] == frame.tensors[t] && store.dtype == tensor.dtype &&
                         store.axes == tensor.axes && store.strides == tensor.strides;
       if (same && in_place_[s][t] && store.home != Tensor::Home::output) continue;
+      if (!elements_meet(stores_[s], frame.stores[s], tensors_[t], frame.tensors[t])) continue;
       throw AliasError(text(
           "the destination ", store.name, " overlaps ", tensor.name, ", which the graph ",
-          same ? "does not read elementwise at the index it writes" : "reads at other places than it writes",
+          same ? "still reads when it writes, or not elementwise" : "reads at other places than it writes",
           "; nothing was written: store to other memory, or copy() the input"));
     }
     for (std::size_t other = 0; other < s; ++other) {
       if (graph.stores[other].tensor.home == Tensor::Home::output && !outputs_too) continue;
-      if (meets(stores_[s], frame.stores[s], stores_[other], frame.stores[other]))
+      if (ranges_cross(stores_[s], frame.stores[s], stores_[other], frame.stores[other]) &&
+          elements_meet(stores_[s], frame.stores[s], stores_[other], frame.stores[other]))
         throw AliasError(text("the destinations ", graph.stores[other].tensor.name, " and ", store.name,
                               " overlap; nothing was written: store to disjoint memory"));
     }

@@ -16,7 +16,7 @@ std::string axis_name(std::size_t axis) {
 std::string axes_text(const CanonicalGraph& graph, AxisMask axes) {
   std::string result;
   for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
-    if (axes.test(axis)) result += (result.empty() ? "" : ",") + axis_name(axis);
+    if (axes.test(axis)) result += text(result.empty() ? "" : ",", axis_name(axis));
   return result;
 }
 
@@ -109,7 +109,7 @@ std::string CanonicalGraph::to_json() const {
   auto axes = [&](AxisMask mask) {
     std::string result = "[";
     for (std::size_t axis = 0; axis < extents.size(); ++axis)
-      if (mask.test(axis)) result += (result.size() > 1 ? ", " : "") + quoted(axis_name(axis));
+      if (mask.test(axis)) result += text(result.size() > 1 ? ", " : "", quoted(axis_name(axis)));
     return result + "]";
   };
   auto tensor = [&](const Tensor& t) {

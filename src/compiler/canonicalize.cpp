@@ -8,9 +8,9 @@
 #include <map>
 
 #include "compiler/axis_labels.hpp"
+#include "compiler/value_table.hpp"
 #include "core/text.hpp"
 #include "graph/final_layout.hpp"
-#include "graph/host_scalars.hpp"
 #include "stiletto/error.hpp"
 
 namespace stiletto::detail {
@@ -25,9 +25,9 @@ struct PendingStore {
   std::uint32_t trace_position = 0;
 };
 
-class Canonicalizer {
+class Canonicalizer : private ValueTable {
  public:
-  Canonicalizer(const Trace& trace, const CompileOptions& options) : trace_(trace), options_(options) {
+  Canonicalizer(const Trace& trace, const CompileOptions& options) : ValueTable(trace), options_(options) {
     out_.graph.intermediate_dtype = options.intermediate_dtype;
     out_.graph.compute_dtype = options.compute_dtype;
   }
@@ -36,16 +36,17 @@ class Canonicalizer {
     collect_results();
     collect_stores();
     label_axes();
-    for (const PendingStore& store : pending_) emit_store(store);
+    visited_.resize(trace_.nodes().size());
+    for (const PendingStore& store : pending_) {
+      instantiate_deep(store);
+      emit_store(store);
+    }
     canonicalize_axes(out_.graph);
     return std::move(out_);
   }
 
  private:
-  const Node& node(std::uint32_t i) const { return trace_.nodes()[i]; }
-
-  // ---- what the trace returns and stores
-  // ----------------------------------------------------------------------------
+  // ---- what the trace returns and stores ----
 
   void collect_results() {
     std::map<std::uint32_t, std::uint32_t> output_of;
@@ -95,8 +96,17 @@ class Canonicalizer {
       const bool overwritten =
           std::any_of(stores.begin() + static_cast<std::ptrdiff_t>(i) + 1, stores.end(),
                       [&](const TraceStore& later) { return same_view(stores[i], later); });
-      if (!overwritten) add_destination(stores[i]);
+      if (!overwritten) add_destination(stores[i], first_position(i));
     }
+  }
+
+  /// From the first store to this view on, reading it under another name comes too late, whatever becomes of
+  /// that store itself.
+  std::uint32_t first_position(std::size_t store) const {
+    const auto& stores = trace_.stores();
+    const auto first = std::find_if(stores.begin(), stores.end(),
+                                    [&](const TraceStore& s) { return same_view(s, stores[store]); });
+    return first->position;
   }
 
   bool same_view(const TraceStore& a, const TraceStore& b) const {
@@ -105,16 +115,22 @@ class Canonicalizer {
            x.strides == y.strides && trace_.offset_of(a.destination) == trace_.offset_of(b.destination);
   }
 
-  void add_destination(const TraceStore& s) {
+  void add_destination(const TraceStore& s, std::uint32_t position) {
     const Node &to = node(s.destination), &from = node(s.value);
     if (element_count_unchecked(to.shape) == 0) return;
     const std::size_t rank = from.shape.size();
     const auto layout = peel_layout(trace_, s.value, Strides(std::span(to.strides.end() - rank, rank)));
     PendingStore store;
     store.tensor = memory_of(s.destination);
-    store.trace_position = s.position;
+    store.trace_position = position;
     check_store_overlap(s, store.tensor);
+    if (from.scalar && from.weak && is_integer(to.dtype))
+      out_.scalars.checks.push_back({host_step(s.value), to.dtype, text("assign to ", store.tensor.name)});
     add_pending(std::move(store), *layout, to.shape, to.strides, from.shape);
+    // What reads the destination's old contents should walk it with the store, so that one loop does both.
+    Slots& slots = store_slots_.back();
+    if (layout->value == s.value && from.shape == to.shape)
+      slots.edges.push_back({s.destination, slots.edges[0].slots});
   }
 
   /// Two stores into crossing parts of one buffer have no order inside one graph.
@@ -162,12 +178,13 @@ class Canonicalizer {
     pending_.push_back(std::move(store));
   }
 
-  // ---- axes
-  // ---------------------------------------------------------------------------------------------------------
+  // ---- axes ----
 
   void label_axes() {
     std::vector<bool> live(trace_.nodes().size());
     for (const PendingStore& store : pending_) live[store.value] = true;
+    for (const Slots& store : store_slots_)
+      for (const Edge& edge : store.edges) live[edge.operand] = true;
     for (std::size_t i = live.size(); i-- > 0;)
       if (live[i] && !trace_.is_leaf_or_view(static_cast<std::uint32_t>(i)))
         for (std::uint32_t input : node(static_cast<std::uint32_t>(i)).operands()) live[input] = true;
@@ -226,75 +243,68 @@ class Canonicalizer {
     return tensor;
   }
 
-  // ---- values
-  // -------------------------------------------------------------------------------------------------------
+  // ---- values ----
 
-  std::uint32_t add_value(const Value& value) {
-    auto& values = out_.graph.values;
-    auto same = [&](const Value& v) {
-      return v.kind == value.kind && v.op == value.op && v.arity == value.arity && v.dtype == value.dtype &&
-             v.operand == value.operand && v.source == value.source && v.inputs == value.inputs &&
-             v.axes == value.axes && v.contracted == value.contracted && v.attributes == value.attributes;
+  /// Labels that an edge asks its operand to have.
+  std::vector<int> edge_labels(const Edge& edge, const std::vector<int>& user) const {
+    std::vector<int> labels;
+    labels.reserve(edge.slots.size());
+    for (int slot : edge.slots)
+      labels.push_back(slot == no_label ? no_label : user[static_cast<std::size_t>(slot)]);
+    return labels;
+  }
+
+  /// Instantiates what is used under its own labels in the order of the recursion below, but without its
+  /// depth: chains may be long.
+  void instantiate_deep(const PendingStore& store) {
+    struct Visit {
+      std::uint32_t node;
+      std::size_t edge;
     };
-    const auto found = std::find_if(values.begin(), values.end(), same);
-    if (found != values.end()) {
-      found->trace_position = std::max(found->trace_position, value.trace_position);
-      return static_cast<std::uint32_t>(found - values.begin());
+    std::vector<Visit> path{{static_cast<std::uint32_t>(trace_.nodes().size() + store.slots), 0}};
+    while (!path.empty()) {
+      const std::uint32_t user = path.back().node;
+      const std::size_t edge = path.back().edge++;
+      if (edge < edges_to_visit(user)) {
+        const std::uint32_t next = operand_of(user, edge);
+        if (!visited_[next] && is_own(user, edge)) path.push_back({next, 0});
+        continue;
+      }
+      path.pop_back();
+      if (user >= trace_.nodes().size() || visited_[user]) continue;
+      visited_[user] = true;
+      if (node(user).scalar) {
+        const std::uint32_t step = host_step(user);
+        if (!is_scalar_node(path.back().node)) add_slot(step, node(user).dtype);
+      } else {
+        std::vector<int> labels = labels_->labels(user);
+        labels.resize(node(user).shape.size());
+        instantiate(user, labels);
+      }
     }
-    values.push_back(value);
-    return static_cast<std::uint32_t>(values.size() - 1);
   }
 
-  std::uint32_t add_slot(std::uint32_t step, DType dtype) {
-    auto& slots = out_.scalars.slots;
-    std::size_t slot = static_cast<std::size_t>(std::find(slots.begin(), slots.end(), step) - slots.begin());
-    if (slot == slots.size()) {
-      slots.push_back(step);
-      out_.graph.scalars.push_back(dtype);
-    }
-    Value value;
-    value.kind = Value::Kind::scalar;
-    value.dtype = value.operand = dtype;
-    value.source = static_cast<std::uint32_t>(slot);
-    return add_value(value);
+  bool is_scalar_node(std::uint32_t user) const { return user < trace_.nodes().size() && node(user).scalar; }
+  /// A store's other edges only tie labels; sums over nothing are constants.
+  std::size_t edges_to_visit(std::uint32_t user) const {
+    if (user >= trace_.nodes().size()) return 1;
+    if (node(user).scalar) return node(user).arity;
+    return sums_over_nothing(labels_->slots(user)) ? 0 : labels_->slots(user).edges.size();
+  }
+  std::uint32_t operand_of(std::uint32_t user, std::size_t edge) const {
+    return is_scalar_node(user) ? node(user).inputs[edge] : labels_->slots(user).edges[edge].operand;
+  }
+  bool is_own(std::uint32_t user, std::size_t i) const {
+    const std::uint32_t operand = operand_of(user, i);
+    if (node(operand).scalar) return true;
+    const std::vector<int> own = labels_->labels(operand);
+    const std::vector<int> asked = edge_labels(labels_->slots(user).edges[i], labels_->labels(user));
+    return std::equal(asked.begin(), asked.end(), own.begin());
   }
 
-  std::uint32_t literal(ScalarValue number, DType dtype) {
-    HostScalars::Step step;
-    step.kind = HostScalars::Step::Kind::literal;
-    step.literal = number;
-    out_.scalars.steps.push_back(step);
-    return add_slot(static_cast<std::uint32_t>(out_.scalars.steps.size() - 1), dtype);
-  }
-
-  /// The host step of a number or of arithmetic among numbers.
-  std::uint32_t host_step(std::uint32_t index) {
-    if (const auto known = host_steps_.find(index); known != host_steps_.end()) return known->second;
-    HostScalars::Step step;
-    const Node& n = node(index);
-    if (n.op == Op::scalar) {
-      step.trace_scalar = std::get<LeafAttributes>(n.attributes).index;
-    } else {
-      step.kind = HostScalars::Step::Kind::operation;
-      step.node = n;
-      for (std::size_t i = 0; i < n.arity; ++i) step.node.inputs[i] = host_step(n.inputs[i]);
-    }
-    out_.scalars.steps.push_back(step);
-    const auto result = static_cast<std::uint32_t>(out_.scalars.steps.size() - 1);
-    host_steps_[index] = result;
-    return result;
-  }
-
-  std::uint32_t cast_to(std::uint32_t value, DType dtype) {
-    const Value& from = out_.graph.values[value];
-    Value cast;
-    cast.op = Op::cast;
-    cast.arity = 1;
-    cast.inputs[0] = value;
-    cast.operand = from.dtype;
-    cast.dtype = dtype;
-    cast.axes = from.axes;
-    return add_value(cast);
+  static bool sums_over_nothing(const Slots& slots) {
+    return std::find(slots.extents.begin() + static_cast<std::ptrdiff_t>(slots.rank), slots.extents.end(),
+                     0) != slots.extents.end();
   }
 
   std::uint32_t instantiate(std::uint32_t index, const std::vector<int>& labels) {
@@ -366,11 +376,7 @@ class Canonicalizer {
   }
 
   std::uint32_t operand(const Node& user, std::size_t i, const Edge& edge, const std::vector<int>& all) {
-    std::vector<int> labels;
-    labels.reserve(edge.slots.size());
-    for (int slot : edge.slots)
-      labels.push_back(slot == no_label ? no_label : all[static_cast<std::size_t>(slot)]);
-    const std::uint32_t value = instantiate(edge.operand, labels);
+    const std::uint32_t value = instantiate(edge.operand, edge_labels(edge, all));
     const Value& v = out_.graph.values[value];
     // A computed operand of a product is rounded to its own type, as if it had been written to memory.
     const bool rounds = user.op == Op::matmul && i < 2 && v.kind == Value::Kind::operation &&
@@ -383,9 +389,7 @@ class Canonicalizer {
 
   /// The constant that a sum over no elements is. `no_fold` asks for beta·c.
   std::optional<std::uint32_t> fold_empty(const Node& n, const Slots& slots) {
-    if (std::find(slots.extents.begin() + static_cast<std::ptrdiff_t>(slots.rank), slots.extents.end(), 0) ==
-        slots.extents.end())
-      return std::nullopt;
+    if (!sums_over_nothing(slots)) return std::nullopt;
     double value = 0;
     if (n.op == Op::matmul && n.arity == 3) return no_fold;
     if (n.op == Op::prod) value = 1;
@@ -425,25 +429,20 @@ class Canonicalizer {
   void emit_store(const PendingStore& pending) {
     const auto entry = static_cast<std::uint32_t>(trace_.nodes().size() + pending.slots);
     const std::vector<int> all = labels_->labels(entry);
-    std::vector<int> labels;
-    for (int slot : labels_->slots(entry).edges[0].slots)
-      labels.push_back(slot == no_label ? no_label : all[static_cast<std::size_t>(slot)]);
     Store store;
-    store.value = instantiate(pending.value, labels);
+    store.value = instantiate(pending.value, edge_labels(labels_->slots(entry).edges[0], all));
     store.tensor = pending.tensor;
     store.trace_position = pending.trace_position;
     place(store.tensor, all, {pending.strides.begin(), pending.strides.size()});
     out_.graph.stores.push_back(std::move(store));
   }
 
-  const Trace& trace_;
   const CompileOptions& options_;
-  Lowered out_;
   std::vector<PendingStore> pending_;
   std::vector<Slots> store_slots_;
   std::optional<AxisLabels> labels_;
   std::map<int, std::size_t> axis_of_;
-  std::map<std::uint32_t, std::uint32_t> host_steps_;
+  std::vector<bool> visited_;
   std::map<std::pair<std::uint32_t, std::vector<int>>, std::uint32_t> instances_;
 };
 
@@ -451,29 +450,6 @@ class Canonicalizer {
 
 Lowered canonicalize(const Trace& trace, const CompileOptions& options) {
   return Canonicalizer(trace, options).run();
-}
-
-void HostScalars::evaluate(std::span<const ScalarValue> trace_scalars, std::vector<ScalarValue>& scratch,
-                           std::vector<ScalarValue>& slots_out) const {
-  scratch.resize(steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const Step& step = steps[i];
-    if (step.kind == Step::Kind::trace) {
-      scratch[i] = trace_scalars[step.trace_scalar];
-    } else if (step.kind == Step::Kind::literal) {
-      scratch[i] = step.literal;
-    } else {
-      std::array<ScalarValue, 3> operands;
-      for (std::size_t k = 0; k < step.node.arity; ++k) operands[k] = scratch[step.node.inputs[k]];
-      scratch[i] = evaluate_scalar(step.node, {operands.data(), step.node.arity});
-    }
-  }
-  for (const FitCheck& check : checks)
-    if (!fits(scratch[check.step], check.dtype))
-      throw DTypeError(text(check.operation, ": the number ", scratch[check.step].integer,
-                            " does not fit the array's dtype ", check.dtype, "; cast the array first"));
-  slots_out.resize(slots.size());
-  for (std::size_t i = 0; i < slots.size(); ++i) slots_out[i] = scratch[slots[i]];
 }
 
 }  // namespace stiletto::detail

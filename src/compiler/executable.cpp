@@ -63,6 +63,7 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
   const Backend& backend = backend_for(e.device_);
   e.trace_text_ = trace.to_string();
   e.arguments_ = trace.arguments();
+  e.structures_ = trace.structures();
   e.captures_ = trace.captures();
   e.numbers_ = trace.scalars();
   e.allocator_ = options.allocator;

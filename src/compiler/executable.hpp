@@ -26,6 +26,9 @@ class Executable : public std::enable_shared_from_this<Executable> {
            const Allocator& allocator, std::vector<Array>& results) const;
   Bindings bind(std::span<const Array* const> arguments, std::vector<Array>& results) const;
   void execute(const BindingTable& table) const;
+  /// Whether the arrays of a call lie in containers like those of compile time: what jit's trace shows by
+  /// itself.
+  void check_structure(const ArgumentList& list) const;
 
   static Graph handle(std::shared_ptr<const Executable> executable);
   const Allocator& allocator() const { return allocator_; }
@@ -57,6 +60,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
   std::string trace_text_;
   std::vector<ArgumentSpec> arguments_;
+  std::vector<Structure> structures_;  // per top-level argument
   std::vector<Array> captures_;
   std::vector<TraceScalar> numbers_;
   Lowered lowered_;

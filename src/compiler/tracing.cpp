@@ -20,6 +20,7 @@ Tracing::~Tracing() = default;
 Array Tracing::argument(const Array& example, int position, int member) {
   return state_->trace.add_argument(example, position, member);
 }
+void Tracing::structure(const Structure& structure) { state_->trace.add_structure(structure); }
 void Tracing::result(const Array& value) { state_->trace.add_result(value); }
 
 std::uint64_t Tracing::key() const { return hash_of(state_->trace, state_->options); }
@@ -38,10 +39,12 @@ void Tracing::run(const Executable& executable, const ArgumentList& arguments, c
 }
 
 void run(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs) {
+  executable.check_structure(arguments);
   executable.run(arguments.arrays(), {}, executable.allocator(), outputs);
 }
 std::size_t workspace_of(const Executable& executable) { return executable.workspace(); }
 Bindings bind(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs) {
+  executable.check_structure(arguments);
   return executable.bind(arguments.arrays(), outputs);
 }
 void throw_not_compiled() {

@@ -251,7 +251,9 @@ std::shared_ptr<Storage> allocate(Device device, std::size_t bytes) {
                            "; use Device::cpu(), or a build with the cuDNN backend"));
   constexpr std::align_val_t alignment{64};
   auto storage = std::make_shared<Storage>();
-  storage->data = ::operator new(bytes, alignment);
+  storage->data = ::operator new(bytes, alignment, std::nothrow);
+  if (storage->data == nullptr)
+    throw DeviceError(text("allocating ", bytes, " bytes on ", device, " failed; nothing was written"));
   storage->owner = std::shared_ptr<void>(storage->data, [](void* p) { ::operator delete(p, alignment); });
   storage->bytes = static_cast<std::int64_t>(bytes);
   return storage;

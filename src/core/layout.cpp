@@ -57,7 +57,7 @@ Strides dense_strides(const Shape& shape, std::span<const std::size_t> order) {
   std::int64_t stride = 1;
   for (std::size_t i = order.size(); i-- > 0;) {
     strides[order[i]] = stride;
-    stride *= std::max<std::int64_t>(shape[order[i]], 1);
+    if (shape[order[i]] > 1 && __builtin_mul_overflow(stride, shape[order[i]], &stride)) stride = 1;
   }
   return strides;
 }

@@ -16,6 +16,8 @@ namespace stiletto::detail {
 std::int64_t element_count(const Shape& shape, const char* what);
 inline std::int64_t element_count_unchecked(const Shape& shape) {
   std::int64_t count = 1;
+  for (std::int64_t extent : shape)
+    if (extent == 0) return 0;  // the others may be too large to multiply
   for (std::int64_t extent : shape) count *= extent;
   return count;
 }
@@ -25,7 +27,8 @@ inline Strides row_major(const Shape& shape) {
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = stride;
-    stride *= shape[i] > 1 ? shape[i] : 1;
+    // Beside an extent of 0 the others may be anything, and their strides mean nothing.
+    if (shape[i] > 1 && __builtin_mul_overflow(stride, shape[i], &stride)) stride = 1;
   }
   return strides;
 }

@@ -92,10 +92,13 @@ std::uint32_t Trace::add_scalar(const ArrayBody& body) {
 }
 
 Array Trace::add_argument(const Array& example, int position, int member) {
-  const ArrayBody& body = ArrayAccess::body(example, "compile");
   ArgumentSpec spec;
   spec.position = position;
   spec.member = member;
+  if (ArrayAccess::body_or_null(example) == nullptr)
+    throw ArgumentError(text("argument ", position, " (", spec.name(),
+                             ") is an empty handle; make the array with zeros, empty, from_data or wrap"));
+  const ArrayBody& body = *ArrayAccess::body_or_null(example);
   if (body.kind == ArrayBody::Kind::traced)
     throw TraceError(text("compile: ", spec.name(), " is a traced array of trace ", body.trace,
                           "; compile outside the traced function, or call the function itself inside it"));

@@ -12,6 +12,7 @@
 #include "core/dtype_info.hpp"
 #include "graph/attributes.hpp"
 #include "graph/op_table.hpp"
+#include "stiletto/compile.hpp"
 
 namespace stiletto::detail {
 
@@ -72,6 +73,7 @@ class Trace {
   std::uint64_t id() const { return id_; }
   Array add_argument(const Array& example, int position, int member);
   /// The node of an operand: traced here, a number, or a concrete array that becomes a capture.
+  void add_structure(const Structure& structure) { structures_.push_back(structure); }
   std::uint32_t import(const Array& array, const char* operation);
   Array record(const Node& node);
   /// A view of a leaf or view; composes. `offset` is relative to the viewed node's first element.
@@ -95,6 +97,8 @@ class Trace {
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<ArgumentSpec>& arguments() const { return arguments_; }
+  /// Of each top-level argument.
+  const std::vector<Structure>& structures() const { return structures_; }
   const std::vector<Array>& captures() const { return captures_; }
   const std::vector<TraceScalar>& scalars() const { return scalars_; }
   const std::vector<TraceStore>& stores() const { return stores_; }
@@ -120,6 +124,7 @@ class Trace {
   bool has_device_ = false;
   std::vector<Node> nodes_;
   std::vector<ArgumentSpec> arguments_;
+  std::vector<Structure> structures_;
   std::vector<Array> captures_;
   std::vector<std::uint32_t> capture_nodes_;
   std::vector<TraceScalar> scalars_;

@@ -39,6 +39,10 @@ Operands bodies_of(std::span<const Array* const> arrays, const char* name) {
       throw TraceError(
           text(name, ": an operand belongs to trace ", body.trace,
                ", which has ended; return values from the traced function instead of storing its arrays"));
+    if (body.kind == ArrayBody::Kind::spec && Trace::current() == nullptr)
+      throw TraceError(
+          text(name, ": a spec (", body.dtype, body.shape,
+               ") has no memory; compile with it, or make the array with zeros, empty, from_data or wrap"));
     operands.all_numbers = operands.all_numbers && body.kind == ArrayBody::Kind::number;
     operands.list[operands.count++] = {&body};
   }
@@ -111,6 +115,7 @@ Array apply_cast(Op op, const Array& x, DType dtype) {
                           ": float8_e8m0 holds block scales, which quantize makes; cast ", node.operand,
                           " to another dtype"));
   infer_shape(node, operands.view());
+  check_packing(dtype, node.shape, row_major(node.shape), 0, operation_text(name_of(op)).c_str());
   if (op == Op::copy) node.strides = row_major(node.shape);  // what a copy is for
   if (Trace::current() != nullptr) return record(node, list);
   if (operands.all_numbers && !is_storage_only(dtype))

@@ -27,6 +27,7 @@ void refuse_in_trace(const char* name) {
 
 Array filled(const char* name, Shape shape, const Array& value, DType dtype, Device device) {
   detail::element_count(shape, name);
+  detail::check_packing(dtype, shape, detail::row_major(shape), 0, detail::operation_text(name).c_str());
   if (ArrayAccess::body(value, name).shape.size() != 0)
     throw ShapeError(text(detail::operation_text(name), ": the value has shape ", value.shape(),
                           ", it has to have rank 0"));

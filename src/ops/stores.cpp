@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // assign and matmul_into: writing the caller's memory.
+#include <array>
 #include <cmath>
 
 #include "core/text.hpp"
@@ -76,11 +77,32 @@ void check_number_fits(const Array& destination, const Array& value, const std::
         text(name, ": the number ", body.value.integer, " does not fit the destination's dtype ", dtype));
 }
 
+/// Coefficients of integer products are integers of the product's dtype.
 void check_coefficients(DType product, double alpha, double beta, const std::string& name) {
-  if (detail::is_floating(product) || (std::trunc(alpha) == alpha && std::trunc(beta) == beta)) return;
+  const double limit = std::ldexp(1.0, detail::bits_of(product) - 1);
+  auto whole = [&](double x) { return std::trunc(x) == x && std::fabs(x) < limit; };
+  if (detail::is_floating(product) || (whole(alpha) && whole(beta))) return;
   throw DTypeError(text(name, ": alpha ", alpha, " and beta ", beta,
                         " have to be whole numbers for a product of ", product,
                         "; cast an operand to float32"));
+}
+
+void check_product(DType dtype, const Shape& shape, const Array& c, double alpha, double beta,
+                   const std::string& name) {
+  if (shape != c.shape())
+    throw ShapeError(text(name, ": the product has shape ", shape, ", the destination ", c.shape()));
+  check_coefficients(dtype, alpha, beta, name);
+}
+
+/// The checks that a trace would make, under the name of the call.
+void check_eager_product(const Array& c, const Array& a, const Array& b, double alpha, double beta) {
+  const std::array<detail::Operand, 2> operands{
+      {{&ArrayAccess::body(a, "matmul_into")}, {&ArrayAccess::body(b, "matmul_into")}}};
+  Node node;
+  node.op = Op::matmul;
+  detail::infer_types(node, operands);
+  detail::infer_shape(node, operands);
+  check_product(node.dtype, node.shape, c, alpha, beta, "matmul_into");
 }
 
 }  // namespace
@@ -92,7 +114,13 @@ void assign(const Array& destination, const Array& value) {
   const std::uint32_t to = trace == nullptr ? 0 : destination_node(*trace, destination, "assign");
   check_fits(destination, ArrayAccess::body(value, "assign").shape, name);
   check_number_fits(destination, value, name);
-  if (trace == nullptr) return detail::eager_table().assign(destination, value);
+  if (trace == nullptr) {
+    const ArrayBody& body = *ArrayAccess::body_or_null(value);
+    if (body.kind == ArrayBody::Kind::traced)
+      throw TraceError(text(name, ": the value belongs to trace ", body.trace,
+                            ", which has ended; return values from the traced function instead"));
+    return detail::eager_table().assign(destination, value);
+  }
   const std::uint32_t from = trace->import(value, "assign");
   trace->check_not_stored(from, "assign");
   check_layout(*trace, trace->nodes()[to], from, name);
@@ -107,15 +135,15 @@ void matmul_into(const Array& c, const Array& a, const Array& b, double alpha, d
   const std::string name = detail::operation_text("matmul_into");
   check_destination(c, name);
   Trace* trace = Trace::current();
-  if (trace == nullptr) return detail::eager_table().matmul_into(c, a, b, alpha, beta);
+  if (trace == nullptr) {
+    check_eager_product(c, a, b, alpha, beta);
+    return detail::eager_table().matmul_into(c, a, b, alpha, beta);
+  }
   const std::uint32_t to = destination_node(*trace, c, "matmul_into");
   const detail::MatmulAttributes attributes{{alpha}, {beta}};
   const Array product = beta == 0 ? detail::apply(Op::matmul, {&a, &b}, attributes)
                                   : detail::apply(Op::matmul, {&a, &b, &c}, attributes);
-  if (product.shape() != c.shape())
-    throw ShapeError(
-        text(name, ": the product has shape ", product.shape(), ", the destination ", c.shape()));
-  check_coefficients(product.dtype(), alpha, beta, name);
+  check_product(product.dtype(), product.shape(), c, alpha, beta, name);
   trace->record_store(to, ArrayAccess::body_or_null(product)->node);
 }
 

@@ -84,6 +84,29 @@ TEST(AliasAllowed, a_destination_behind_a_product) {
   for (float value : c.to_vector<float>()) ASSERT_EQ(value, 384);
 }
 
+TEST(AliasAllowed, values_that_change_places) {
+  // Everything is read before anything is written, in one pass over both arrays.
+  const Array a = iota({4, 4}), b = stiletto::full({4, 4}, 7);
+  auto swap_scaled = [](const Array& x, const Array& y) {
+    const Array from_x = x + 1, from_y = y * 3;
+    stiletto::assign(x, from_y);
+    stiletto::assign(y, from_x);
+  };
+  stiletto::jit(swap_scaled, a, b);
+  EXPECT_TRUE(equals(a, float32, {4, 4}, std::vector<Real>(16, 21)));
+  EXPECT_EQ(b.at<float>({3, 3}), 16);
+}
+
+TEST(AliasRefused, an_input_read_after_a_store_that_was_overwritten) {
+  const Array m = iota({4});
+  auto f = [](const Array& d, const Array& x) {
+    stiletto::assign(d, stiletto::zeros({4}));
+    stiletto::assign(d, x + 1);
+  };
+  EXPECT_TRUE(throws<AliasError>([&] { stiletto::jit(f, m, m); }));
+  EXPECT_TRUE(equals(m, float32, {4}, {0, 1, 2, 3}));
+}
+
 TEST(AliasAllowed, interleaved_views) {
   const Array m = iota({3, 4});
   stiletto::jit(store_double, columns(m, 0, 2), columns(m, 2, 4));  // column halves

@@ -93,6 +93,17 @@ TEST_F(CompiledCall, a_number_for_an_array_and_the_reverse) {
   EXPECT_TRUE(equals(c(x, 3.0F), float32, {3, 4}, std::vector<Real>(12, 3)));
 }
 
+TEST_F(CompiledCall, arrays_do_not_slide_between_containers) {
+  using Arrays = std::vector<Array>;
+  auto g = [](const Arrays& v, const Arrays& w) { return v.back() - w.back(); };
+  const auto c = stiletto::compile(g, Arrays{x, x}, Arrays{x});
+  EXPECT_TRUE(throws<ArgumentError>([&] { c(Arrays{x}, Arrays{x, x}); }, {"argument 0", "2", "1"}));
+  auto h = [](const std::vector<Arrays>& v) { return v[0].back() * v[1].back(); };
+  const auto d = stiletto::compile(h, std::vector<Arrays>{{x, x}, {x}});
+  EXPECT_TRUE(
+      throws<ArgumentError>([&] { d(std::vector<Arrays>{{x}, {x, x}}); }, {"argument 0", "other sizes"}));
+}
+
 TEST_F(CompiledCall, another_number_of_arrays) {
   auto g = [](const std::vector<Array>& v) {
     Array total = v[0];

@@ -3,6 +3,8 @@
 // numbers and arrays, and options are told from functions.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include <cmath>
 #include <type_traits>
 
@@ -99,6 +101,28 @@ TEST(Generic, callables_of_every_kind) {
   EXPECT_TRUE(equals(stiletto::compile(options, Functor{}, x)(x), DType::float16, {2}, {2, 2}));
   EXPECT_TRUE(stiletto::supports(options, Functor{}, x).supported);
   EXPECT_TRUE(equals(2 * x + 1.0F - stiletto::where(x > 0, x, 0), DType::float32, {2}, {2, 2}));
+}
+
+TEST(LongFunctions, compile_at_any_length) {
+  // Lowering walks chains without recursion: 20,000 operations fit the smallest stack a thread may have.
+  const Array x = stiletto::ones({8});
+  auto chain = [](const Array& a) {
+    Array y = a;
+    for (int i = 0; i < 10000; ++i) y = y * 0.5F + 0.5F;
+    return y;
+  };
+  Array result;
+  std::thread([&] { result = stiletto::jit(chain, x); }).join();
+  EXPECT_EQ(result.at<float>({7}), 1);
+}
+
+TEST(LongFunctions, numbers_too) {
+  const Array x = stiletto::ones({2});
+  auto chain = [](const Array& a, Array number) {
+    for (int i = 0; i < 20000; ++i) number = number + 1;
+    return a * number;
+  };
+  EXPECT_EQ(stiletto::jit(chain, x, 1).at<float>({0}), 20001);
 }
 
 }  // namespace

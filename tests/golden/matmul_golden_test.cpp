@@ -312,9 +312,9 @@ graph
   %1 = relu(%0): bfloat16[i,k]
   %2 = scalar0: int32
   %3 = multiply(%1, %2): bfloat16[i,k]
-  %4 = cast(%3): bfloat16[i,k]
-  %5 = arg1: bfloat16[j,k] strides (1, 6)
-  %6 = matmul(%4, %5, over k): bfloat16[i,j]
+  %4 = arg1: bfloat16[j,k] strides (1, 6)
+  %5 = cast(%3): bfloat16[i,k]
+  %6 = matmul(%5, %4, over k): bfloat16[i,j]
   %6 -> out0: bfloat16[i,j] strides (6, 1)
 plan
   matmul

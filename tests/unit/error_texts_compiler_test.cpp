@@ -86,11 +86,11 @@ TEST(CompilerErrorTexts, too_many_axes) {
   const Array x = stiletto::ones({2, 2});
   auto deep = [](const Array& a) {
     Array y = a;
-    for (int i = 0; i < 70; ++i) y = stiletto::matmul(y, stiletto::ones({2, 2}));
+    for (int i = 0; i < 520; ++i) y = stiletto::matmul(y, stiletto::ones({2, 2}));
     return y;
   };
   expect_text([&] { compile(deep, x); },
-              "ShapeError: the traced function uses more than 64 different axes; compile it in parts");
+              "ShapeError: the traced function uses more than 512 different axes; compile it in parts");
 }
 TEST(CompilerErrorTexts, numbers_of_a_call_that_do_not_fit) {
   const Array x = stiletto::ones({2}, DType::int8);
@@ -158,7 +158,8 @@ TEST(CompilerErrorTexts, members_of_a_call) {
               "ShapeError: argument 1 (arg1.1) was compiled for shape (2), called with (3)");
   expect_text(
       [&] { c(x, {x}); },
-      "ArgumentError: compiled for 3 arrays and numbers, called with 2; containers have to keep their sizes");
+      "ArgumentError: argument 1 was compiled with 2 arrays in it, called with 1; containers have to keep "
+      "their sizes");
   expect_text([&] { c(x, {x, Array()}); }, "ArgumentError: argument 1 (arg1.1) is an empty handle");
 }
 
@@ -182,8 +183,8 @@ TEST(CompilerErrorTexts, aliases) {
       "AliasError: the destination arg0 overlaps arg0, which the graph reads at other places than it writes; "
       "nothing was written: store to other memory, or copy() the input");
   expect_text([&] { jit(totals, x, x); },
-              "AliasError: the destination arg0 overlaps arg1, which the graph does not read elementwise at "
-              "the index it writes; nothing was written: store to other memory, or copy() the input");
+              "AliasError: the destination arg0 overlaps arg1, which the graph still reads when it "
+              "writes, or not elementwise; nothing was written: store to other memory, or copy() the input");
   expect_text([&] { jit(part, low, middle); },
               "AliasError: the destination arg0 overlaps arg1, which the graph reads at other places than it "
               "writes; nothing was written: store to other memory, or copy() the input");
@@ -305,7 +306,8 @@ TEST(CompilerErrorTexts, unsupported_graphs) {
   };
   EXPECT_STREQ(
       text({.compute_dtype = DType::float16}).c_str(),
-      "no engine takes this graph on @ with @: it accumulates in float32 or float64, not in float16\n"
+      "no engine takes this graph on @ with @: it accumulates in float32 or float64, not in float16 (option "
+      "compute_dtype)\n"
       "graph\n"
       "  axes i=3 j=4\n"
       "  compute float16\n"
@@ -313,7 +315,8 @@ TEST(CompilerErrorTexts, unsupported_graphs) {
       "  %1 = sum(%0, over j): float32[i]\n"
       "  %1 -> out0: float32[i] strides (1)\n");
   EXPECT_STREQ(text({.max_workspace = 16}).c_str(),
-               "no engine takes this graph on @ with @: it needs N bytes of workspace, max_workspace is 16\n"
+               "no engine takes this graph on @ with @: it needs N bytes of workspace, max_workspace is 16 "
+               "(option max_workspace)\n"
                "graph\n"
                "  axes i=3 j=4\n"
                "  %0 = arg0: float32[i,j] strides (4, 1)\n"

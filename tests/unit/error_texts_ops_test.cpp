@@ -229,10 +229,11 @@ TEST(OpsErrorTexts, arrays_of_a_trace_that_ended) {
   // stores.cpp
   expect_text([&] { stiletto::assign(kept, y); },
               "TraceError: assign: the destination belongs to trace N, which has ended");
-  // trace.cpp: assign is a small compiled function
-  expect_text([&] { stiletto::assign(y, kept); },
-              "TraceError: compile: arg1 is a traced array of trace N; compile outside the traced function, "
-              "or call the function itself inside it");
+  expect_text(
+      [&] { stiletto::assign(y, kept); },
+      "TraceError: assign: the value belongs to trace N, which has ended; return values from the traced "
+      "function instead");
+  // trace.cpp
   expect_text([&] { stiletto::compile([](const Array& a) { return a; }, kept); },
               "TraceError: compile: arg0 is a traced array of trace N; compile outside the traced function, "
               "or call the function itself inside it");

@@ -26,23 +26,23 @@ class Walk {
   }
   /// Calls f(done, offset, length, inner stride) for the segments of n elements from the position sought.
   template <class F>
-  void segments(const Access& access, std::size_t n, const F& f) const {
+  void segments(const std::vector<std::int64_t>& strides, std::size_t n, const F& f) const {
     if (rank_ == 0) return f(0, 0, n, 0);
     const std::size_t inner = rank_ - 1;
     std::array<std::int64_t, max_loop_axes> at;
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < rank_; ++i) {
       at[i] = start_[i];
-      offset += at[i] * access.strides[i];
+      offset += at[i] * strides[i];
     }
     for (std::size_t done = 0; done < n;) {
       const std::size_t length = std::min(n - done, static_cast<std::size_t>(extents_[inner] - at[inner]));
-      f(done, offset, length, access.strides[inner]);
+      f(done, offset, length, strides[inner]);
       done += length;
-      offset += static_cast<std::int64_t>(length) * access.strides[inner];
+      offset += static_cast<std::int64_t>(length) * strides[inner];
       at[inner] += static_cast<std::int64_t>(length);
       for (std::size_t i = inner; at[i] == extents_[i] && i > 0; --i) {
-        offset += access.strides[i - 1] - extents_[i] * access.strides[i];
+        offset += strides[i - 1] - extents_[i] * strides[i];
         at[i] = 0;
         ++at[i - 1];
       }
@@ -206,7 +206,7 @@ class ProgramRun {
     if (slot.access.constant)
       gather(gathered, base, 0, n_);
     else
-      walk_.segments(slot.access, n_,
+      walk_.segments(slot.access.strides, n_,
                      [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
                        gather(gathered + done * static_cast<std::size_t>(slot.element),
                               base + offset * slot.element, stride, length);
@@ -228,7 +228,7 @@ class ProgramRun {
       const auto wide = static_cast<double>(value);
       std::memcpy(block + i * size, size == 4 ? static_cast<const void*>(&value) : &wide, size);
     };
-    walk_.segments(slot.access, n_,
+    walk_.segments(slot.access.strides, n_,
                    [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
                      for (std::size_t i = 0; i < length; ++i)
                        one(done + i, offset + static_cast<std::int64_t>(i) * stride);
@@ -244,11 +244,11 @@ class ProgramRun {
     std::byte* base = group_.accumulators + r.base - group_.row_base * size;
     const ReduceKernel reduce = kernels().reduce[combine][input];
     const AccumulateKernel each = kernels().accumulate[combine][input];
-    const Access access{loop_.row_strides};
-    walk_.segments(
-        access, n_, [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
-          (stride == 0 ? reduce : each)(base + offset * size, v + done * bytes_of(r.input), length);
-        });
+    walk_.segments(loop_.row_strides, n_,
+                   [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
+                     (stride == 0 ? reduce : each)(base + offset * size, v + done * bytes_of(r.input),
+                                                   length);
+                   });
   }
 
   void store(const StoreTarget& target) {
@@ -274,7 +274,7 @@ class ProgramRun {
       values = raw_wide();
     }
     const auto scatter = kernels().scatter[std::countr_zero(element)];
-    walk_.segments(target.access, n_,
+    walk_.segments(target.access.strides, n_,
                    [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
                      scatter(base + offset * static_cast<std::int64_t>(element), stride,
                              values + done * element, length);
@@ -287,7 +287,7 @@ class ProgramRun {
       const auto packed = static_cast<unsigned>(raw_wide()[i / 2]);
       return i % 2 == 0 ? packed & 15U : packed >> 4U;
     };
-    walk_.segments(target.access, n_,
+    walk_.segments(target.access.strides, n_,
                    [&](std::size_t done, std::int64_t offset, std::size_t length, std::int64_t stride) {
                      for (std::size_t i = 0; i < length; ++i) {
                        const std::int64_t at = offset + static_cast<std::int64_t>(i) * stride;

@@ -13,15 +13,18 @@ using Kind = Expression::Kind;
 
 }  // namespace
 
+/// Levels of everything the expression is made of: operands come before it in the list.
 std::size_t LoopBuilder::level(std::uint32_t i) {
-  if (resident_[i] != nullptr) return 0;
-  if (const auto known = levels_.find(i); known != levels_.end()) return known->second;
-  std::size_t result = 0;
-  const Expression& e = at(i);
-  for (std::size_t k = 0; k < e.arity; ++k) result = std::max(result, level(e.inputs[k]));
-  if (reduced_here(i)) ++result;
-  levels_[i] = result;
-  return result;
+  for (std::uint32_t next = static_cast<std::uint32_t>(levels_.size()); next <= i; ++next) {
+    std::size_t result = 0;
+    const Expression& e = at(next);
+    if (resident_[next] == nullptr) {
+      for (std::size_t k = 0; k < e.arity; ++k) result = std::max(result, levels_[e.inputs[k]]);
+      if (reduced_here(next)) ++result;
+    }
+    levels_.push_back(result);
+  }
+  return levels_[i];
 }
 
 std::uint32_t LoopBuilder::memory_index(const Memory& memory) {
@@ -39,12 +42,20 @@ std::int64_t LoopBuilder::row_buffer(std::uint32_t i) {
   return entry->second;
 }
 
-void LoopBuilder::collect_strides(std::uint32_t i, std::vector<bool>& seen,
-                                  std::vector<const std::vector<std::int64_t>*>& out) {
-  if (seen[i]) return;
-  seen[i] = true;
-  if (resident_[i] != nullptr) return out.push_back(&resident_[i]->strides);
-  for (std::size_t k = 0; k < at(i).arity; ++k) collect_strides(at(i).inputs[k], seen, out);
+void LoopBuilder::collect_strides(std::uint32_t root, std::vector<bool>& seen,
+                                  std::vector<const std::vector<std::int64_t>*>& out) const {
+  std::vector<std::uint32_t> open{root};
+  while (!open.empty()) {
+    const std::uint32_t i = open.back();
+    open.pop_back();
+    if (seen[i]) continue;
+    seen[i] = true;
+    if (resident_[i] != nullptr) {
+      out.push_back(&resident_[i]->strides);
+      continue;
+    }
+    for (std::size_t k = at(i).arity; k-- > 0;) open.push_back(at(i).inputs[k]);
+  }
 }
 
 void LoopBuilder::add_reductions() {
@@ -71,14 +82,18 @@ std::size_t LoopBuilder::phase_of(const Root& root, std::size_t last) {
   return root.space == request_.space ? l : l - 1;
 }
 
-void LoopBuilder::keep_in_cache(std::uint32_t expression, std::size_t phase, std::int64_t buffer) {
-  Slot& slot = loop_.phases[phase].full.slots[computed_.at(expression).slot];
+/// The cache buffer of a slot of an earlier phase: one per slot, since several expressions may be the same
+/// slot.
+std::int64_t LoopBuilder::keep_in_cache(std::size_t phase, std::uint32_t slot_index) {
+  Slot& slot = loop_.phases[phase].full.slots[slot_index];
+  if (slot.cached) return slot.buffer;
   slot.cached = true;
-  slot.buffer = buffer;
+  slot.buffer = loop_.cache_bytes;
   // Whole lane groups are written, beyond the last element too.
   const std::int64_t elements =
       loop_.group * (loop_.size / loop_.leading) + static_cast<std::int64_t>(lane_group);
   loop_.cache_bytes += align64(elements * static_cast<std::int64_t>(bytes_of(slot.reg)));
+  return slot.buffer;
 }
 
 void LoopBuilder::build_full(std::size_t phase, ProgramBuilder& code, std::size_t last) {

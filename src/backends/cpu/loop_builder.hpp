@@ -27,6 +27,7 @@ class ProgramBuilder {
  public:
   ProgramBuilder(LoopBuilder& loop, Program& program, bool rows)
       : loop_(loop), program_(program), rows_(rows) {}
+  /// Emits the operands first, whatever the depth, and then the expression itself.
   std::uint32_t emit(std::uint32_t expression);
   std::uint32_t emit_in(std::uint32_t expression, Register reg);  // converted
   void store(std::uint32_t expression, const Root& root);
@@ -43,6 +44,8 @@ class ProgramBuilder {
   std::uint32_t number(const Expression& e, Register reg);
   std::uint32_t memory(const Memory& memory, Register held);
   std::uint32_t per_row(Slot::Kind kind, Register reg, std::int64_t buffer);
+  bool is_leaf(std::uint32_t expression);
+  std::uint32_t emit_one(std::uint32_t expression);
   std::uint32_t map(const Expression& e);
   std::uint32_t cast(const Expression& e);
   std::uint32_t convert(std::uint32_t slot, Register to);
@@ -75,12 +78,12 @@ class LoopBuilder {
   std::int64_t row_buffer(std::uint32_t i);
   std::uint32_t memory_index(const Memory& memory);
   void collect_strides(std::uint32_t i, std::vector<bool>& seen,
-                       std::vector<const std::vector<std::int64_t>*>& out);
+                       std::vector<const std::vector<std::int64_t>*>& out) const;
   void add_reductions();
   void build_full(std::size_t phase, ProgramBuilder& code, std::size_t last);
   void build_row(std::size_t phase, Program& program, std::size_t last);
   std::size_t phase_of(const Root& root, std::size_t last);
-  void keep_in_cache(std::uint32_t expression, std::size_t phase, std::int64_t buffer);
+  std::int64_t keep_in_cache(std::size_t phase, std::uint32_t slot_index);
   static void assign_blocks(Program& program, std::int64_t& bytes);
 
   const CanonicalGraph& graph_;
@@ -88,15 +91,14 @@ class LoopBuilder {
   const LoopRequest& request_;
   const std::vector<const Memory*>& resident_;
   Loop loop_;
-  std::map<std::uint32_t, std::size_t> levels_;
+  std::vector<std::size_t> levels_;                    // of the first expressions
   std::map<std::uint32_t, std::int64_t> row_buffers_;  // expression → buffer
   struct Computed {
     std::size_t phase;
     std::uint32_t slot;
   };
-  std::map<std::uint32_t, Computed> computed_;    // by a full phase
-  std::map<std::uint32_t, std::int64_t> cached_;  // expression → cache buffer
-  std::size_t phase_ = 0;                         // being built
+  std::map<std::uint32_t, Computed> computed_;  // by a full phase
+  std::size_t phase_ = 0;                       // being built
   bool can_cache_ = false;
 };
 

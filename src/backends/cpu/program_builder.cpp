@@ -81,7 +81,37 @@ std::uint32_t ProgramBuilder::per_row(Slot::Kind kind, Register reg, std::int64_
   return load(std::move(slot));
 }
 
-std::uint32_t ProgramBuilder::emit(std::uint32_t index) {
+/// Whether the expression is found somewhere rather than computed from its operands.
+bool ProgramBuilder::is_leaf(std::uint32_t index) {
+  if (loop_.resident_[index] != nullptr || emitted_.contains(index)) return true;
+  if (rows_) return loop_.reduced_here(index);
+  const auto before = loop_.computed_.find(index);
+  return loop_.per_row(index) ||
+         (loop_.can_cache_ && before != loop_.computed_.end() && before->second.phase < loop_.phase_);
+}
+
+std::uint32_t ProgramBuilder::emit(std::uint32_t root) {
+  struct Visit {
+    std::uint32_t expression;
+    std::size_t operand;
+  };
+  std::vector<Visit> path{{root, 0}};
+  for (;;) {
+    Visit& visit = path.back();
+    const Expression& e = loop_.at(visit.expression);
+    if (visit.operand < e.arity && !is_leaf(visit.expression)) {
+      const std::uint32_t next = e.inputs[visit.operand++];
+      const Kind kind = loop_.at(next).kind;
+      if (kind != Kind::scalar && kind != Kind::literal) path.push_back({next, 0});
+      continue;
+    }
+    const std::uint32_t slot = emit_one(visit.expression);
+    path.pop_back();
+    if (path.empty()) return slot;
+  }
+}
+
+std::uint32_t ProgramBuilder::emit_one(std::uint32_t index) {
   const Expression& e = loop_.at(index);
   if (e.kind == Kind::scalar) return emit_in(index, exact_register(e.dtype));
   if (e.kind == Kind::literal) return emit_in(index, e.held);
@@ -102,9 +132,7 @@ std::uint32_t ProgramBuilder::emit(std::uint32_t index) {
     Slot cached;
     cached.kind = Slot::Kind::cache;
     cached.reg = e.held;
-    const auto [entry, fresh] = loop_.cached_.try_emplace(index, loop_.loop_.cache_bytes);
-    if (fresh) loop_.keep_in_cache(index, before->second.phase, entry->second);
-    cached.buffer = entry->second;
+    cached.buffer = loop_.keep_in_cache(before->second.phase, before->second.slot);
     slot = load(std::move(cached));
   } else {
     if (e.kind != Kind::map && e.kind != Kind::cast)
@@ -125,7 +153,7 @@ std::uint32_t ProgramBuilder::emit_in(std::uint32_t index, Register reg) {
     if (fresh) entry->second = number(e, reg);
     return entry->second;
   }
-  std::uint32_t slot = emit(index);
+  std::uint32_t slot = emit_one(index);
   if (e.rounds_when_used) slot = round(slot, loop_.expressions_.intermediate, e.held);
   return convert(slot, reg);
 }
@@ -177,7 +205,7 @@ std::uint32_t ProgramBuilder::cast(const Expression& e) {
   const Register held = e.held;
   const Expression& from = loop_.at(e.inputs[0]);
   const std::uint32_t x =
-      from.kind == Kind::scalar ? emit_in(e.inputs[0], exact_register(from.dtype)) : emit(e.inputs[0]);
+      from.kind == Kind::scalar ? emit_in(e.inputs[0], exact_register(from.dtype)) : emit_one(e.inputs[0]);
   const bool converts = native_dtype(held) == e.dtype;  // the register holds this dtype and nothing beyond it
   return converts ? convert(x, held) : round(x, e.dtype, held);
 }
@@ -207,8 +235,10 @@ void ProgramBuilder::accumulate(std::uint32_t reduction) {
   const auto& list = loop_.request_.reductions;
   const auto position =
       static_cast<std::uint32_t>(std::find(list.begin(), list.end(), reduction) - list.begin());
-  program_.accumulations.push_back(
-      {emit_in(loop_.at(reduction).inputs[0], loop_.loop_.reductions[position].input), position});
+  const std::uint32_t input = loop_.at(reduction).inputs[0];
+  const Kind kind = loop_.at(input).kind;
+  if (kind != Kind::scalar && kind != Kind::literal) emit(input);
+  program_.accumulations.push_back({emit_in(input, loop_.loop_.reductions[position].input), position});
 }
 
 }  // namespace stiletto::detail::cpu

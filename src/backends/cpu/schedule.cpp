@@ -104,17 +104,19 @@ class Scheduler : public MatmulPlanner::Host {
   }
 
   /// Reductions and products that have to run before the expression can be computed.
-  void barriers(std::uint32_t i, std::set<std::uint32_t>& found, std::set<std::uint32_t>& seen) const {
-    if (!seen.insert(i).second) return;
-    if (step_of_[i] >= 0) {
-      found.insert(i);
-      return;
+  std::set<std::uint32_t> barriers(std::uint32_t expression) const {
+    std::set<std::uint32_t> found, seen{expression};
+    std::vector<std::uint32_t> open{expression};
+    while (!open.empty()) {
+      const std::uint32_t i = open.back();
+      open.pop_back();
+      if (step_of_[i] >= 0) {
+        found.insert(i);
+        continue;
+      }
+      for (std::size_t k = 0; k < at(i).arity; ++k)
+        if (seen.insert(at(i).inputs[k]).second) open.push_back(at(i).inputs[k]);
     }
-    for (std::size_t k = 0; k < at(i).arity; ++k) barriers(at(i).inputs[k], found, seen);
-  }
-  std::set<std::uint32_t> barriers(std::uint32_t i) const {
-    std::set<std::uint32_t> found, seen;
-    barriers(i, found, seen);
     return found;
   }
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values, numbers, and the evaluation of numbers at a call.
+#include "compiler/value_table.hpp"
+
+#include <algorithm>
+
+#include "core/text.hpp"
+#include "graph/host_scalars.hpp"
+#include "stiletto/error.hpp"
+
+namespace stiletto::detail {
+
+std::uint32_t ValueTable::add_value(const Value& value) {
+  auto& values = out_.graph.values;
+  auto same = [&](const Value& v) {
+    return v.kind == value.kind && v.op == value.op && v.arity == value.arity && v.dtype == value.dtype &&
+           v.operand == value.operand && v.source == value.source && v.inputs == value.inputs &&
+           v.axes == value.axes && v.contracted == value.contracted && v.attributes == value.attributes;
+  };
+  const auto found = std::find_if(values.begin(), values.end(), same);
+  if (found != values.end()) {
+    found->trace_position = std::max(found->trace_position, value.trace_position);
+    return static_cast<std::uint32_t>(found - values.begin());
+  }
+  values.push_back(value);
+  return static_cast<std::uint32_t>(values.size() - 1);
+}
+
+std::uint32_t ValueTable::add_slot(std::uint32_t step, DType dtype) {
+  auto& slots = out_.scalars.slots;
+  std::size_t slot = static_cast<std::size_t>(std::find(slots.begin(), slots.end(), step) - slots.begin());
+  if (slot == slots.size()) {
+    slots.push_back(step);
+    out_.graph.scalars.push_back(dtype);
+  }
+  Value value;
+  value.kind = Value::Kind::scalar;
+  value.dtype = value.operand = dtype;
+  value.source = static_cast<std::uint32_t>(slot);
+  return add_value(value);
+}
+
+std::uint32_t ValueTable::literal(ScalarValue number, DType dtype) {
+  HostScalars::Step step;
+  step.kind = HostScalars::Step::Kind::literal;
+  step.literal = number;
+  out_.scalars.steps.push_back(step);
+  return add_slot(static_cast<std::uint32_t>(out_.scalars.steps.size() - 1), dtype);
+}
+
+std::uint32_t ValueTable::host_step(std::uint32_t index) {
+  if (const auto known = host_steps_.find(index); known != host_steps_.end()) return known->second;
+  HostScalars::Step step;
+  const Node& n = node(index);
+  if (n.op == Op::scalar) {
+    step.trace_scalar = std::get<LeafAttributes>(n.attributes).index;
+  } else {
+    step.kind = HostScalars::Step::Kind::operation;
+    step.node = n;
+    for (std::size_t i = 0; i < n.arity; ++i) step.node.inputs[i] = host_step(n.inputs[i]);
+  }
+  out_.scalars.steps.push_back(step);
+  const auto result = static_cast<std::uint32_t>(out_.scalars.steps.size() - 1);
+  host_steps_[index] = result;
+  return result;
+}
+
+std::uint32_t ValueTable::cast_to(std::uint32_t value, DType dtype) {
+  const Value& from = out_.graph.values[value];
+  Value cast;
+  cast.op = Op::cast;
+  cast.arity = 1;
+  cast.inputs[0] = value;
+  cast.operand = from.dtype;
+  cast.dtype = dtype;
+  cast.axes = from.axes;
+  return add_value(cast);
+}
+
+void HostScalars::evaluate(std::span<const ScalarValue> trace_scalars, std::vector<ScalarValue>& scratch,
+                           std::vector<ScalarValue>& slots_out) const {
+  scratch.resize(steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    if (step.kind == Step::Kind::trace) {
+      scratch[i] = trace_scalars[step.trace_scalar];
+    } else if (step.kind == Step::Kind::literal) {
+      scratch[i] = step.literal;
+    } else {
+      std::array<ScalarValue, 3> operands;
+      for (std::size_t k = 0; k < step.node.arity; ++k) operands[k] = scratch[step.node.inputs[k]];
+      scratch[i] = evaluate_scalar(step.node, {operands.data(), step.node.arity});
+    }
+  }
+  for (const FitCheck& check : checks)
+    if (!fits(scratch[check.step], check.dtype))
+      throw DTypeError(text(check.operation, ": the number ", scratch[check.step].integer,
+                            " does not fit the array's dtype ", check.dtype, "; cast the array first"));
+  slots_out.resize(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) slots_out[i] = scratch[slots[i]];
+}
+
+}  // namespace stiletto::detail
