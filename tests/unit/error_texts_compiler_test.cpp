@@ -161,6 +161,12 @@ TEST(CompilerErrorTexts, members_of_a_call) {
       "ArgumentError: argument 1 was compiled with 2 arrays in it, called with 1; containers have to keep "
       "their sizes");
   expect_text([&] { c(x, {x, Array()}); }, "ArgumentError: argument 1 (arg1.1) is an empty handle");
+  auto nested = [](const std::vector<std::vector<Array>>& lists) { return lists[0][0] + lists[1][0]; };
+  const auto d = compile(nested, std::vector<std::vector<Array>>{{x, x}, {x}});
+  expect_text(
+      [&] { d({{x}, {x, x}}); },
+      "ArgumentError: argument 0 was compiled with 3 arrays in it, called with 3 in containers of other "
+      "sizes; containers have to keep their sizes");
 }
 
 // call_checks.cpp: aliases

@@ -181,6 +181,19 @@ TEST(CoreErrorTexts, devices) {
   expect_text([] { Device::cuda(-2); }, "DeviceError: Device::cuda(-2): GPUs are numbered from 0");
 }
 
+// array.cpp: more memory than there is. Sanitizers end the program instead of failing the allocation.
+TEST(CoreErrorTexts, allocations_that_fail) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "under a sanitizer";
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "under a sanitizer";
+#endif
+#endif
+  expect_text([] { stiletto::empty({std::int64_t{1} << 58}); },
+              "DeviceError: allocating 1152921504606846976 bytes on cpu failed; nothing was written");
+}
+
 // layout.cpp
 TEST(CoreErrorTexts, ranks_and_sizes) {
   const std::int64_t huge = std::int64_t{1} << 61;

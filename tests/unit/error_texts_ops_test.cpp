@@ -259,6 +259,10 @@ TEST(OpsErrorTexts, specs_are_not_captured) {
   const Array symbol = stiletto::spec({2}, DType::float16, {}, Device::cpu());
   // views.cpp
   expect_text([&] { symbol.copy(); }, "TraceError: copy: a spec (float16(2)) has no memory to copy");
+  expect_text(
+      [&] { symbol + symbol; },  // apply.cpp: outside a trace
+      "TraceError: add: a spec (float16(2)) has no memory; compile with it, or make the array with zeros, "
+      "empty, from_data or wrap");
   Recording r;
   const Array x = r.argument({2});
   expect_text(
