@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace stiletto::detail {
 namespace {
@@ -141,9 +142,11 @@ void AxisLabels::try_join(std::uint32_t user, const Edge& edge) {
   std::vector<Join> done;
   for (std::size_t axis = 0; axis < edge.slots.size(); ++axis) {
     if (edge.slots[axis] == no_label) continue;
-    const int a = find(first_[user] + edge.slots[axis]);
-    const int b = find(first_[edge.operand] + static_cast<int>(axis));
+    int a = find(first_[user] + edge.slots[axis]);
+    int b = find(first_[edge.operand] + static_cast<int>(axis));
     if (a == b) continue;
+    if (members_[static_cast<std::size_t>(a)].size() < members_[static_cast<std::size_t>(b)].size())
+      std::swap(a, b);
     auto& into = members_[static_cast<std::size_t>(a)];
     const auto& from = members_[static_cast<std::size_t>(b)];
     if (would_collide(a, b)) {

@@ -10,20 +10,37 @@
 
 namespace stiletto::detail {
 
+namespace {
+
+std::size_t hash_of(const Value& v) {
+  std::size_t hash = static_cast<std::size_t>(v.op) * 31 + static_cast<std::size_t>(v.kind);
+  for (std::uint32_t part : {v.source, v.inputs[0], v.inputs[1], v.inputs[2]})
+    hash = hash * 0x9E3779B97F4A7C15ULL + part;
+  return hash;
+}
+
+bool same(const Value& a, const Value& b) {
+  return a.kind == b.kind && a.op == b.op && a.arity == b.arity && a.dtype == b.dtype &&
+         a.operand == b.operand && a.source == b.source && a.inputs == b.inputs && a.axes == b.axes &&
+         a.contracted == b.contracted && a.attributes == b.attributes;
+}
+
+}  // namespace
+
 std::uint32_t ValueTable::add_value(const Value& value) {
   auto& values = out_.graph.values;
-  auto same = [&](const Value& v) {
-    return v.kind == value.kind && v.op == value.op && v.arity == value.arity && v.dtype == value.dtype &&
-           v.operand == value.operand && v.source == value.source && v.inputs == value.inputs &&
-           v.axes == value.axes && v.contracted == value.contracted && v.attributes == value.attributes;
-  };
-  const auto found = std::find_if(values.begin(), values.end(), same);
-  if (found != values.end()) {
-    found->trace_position = std::max(found->trace_position, value.trace_position);
-    return static_cast<std::uint32_t>(found - values.begin());
+  const std::size_t hash = hash_of(value);
+  const auto [begin, end] = by_hash_.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    Value& known = values[it->second];
+    if (!same(known, value)) continue;
+    known.trace_position = std::max(known.trace_position, value.trace_position);
+    return it->second;
   }
   values.push_back(value);
-  return static_cast<std::uint32_t>(values.size() - 1);
+  const auto index = static_cast<std::uint32_t>(values.size() - 1);
+  by_hash_.emplace(hash, index);
+  return index;
 }
 
 std::uint32_t ValueTable::add_slot(std::uint32_t step, DType dtype) {

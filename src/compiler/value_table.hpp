@@ -3,6 +3,7 @@
 // to the host.
 #pragma once
 #include <map>
+#include <unordered_map>
 
 #include "compiler/canonicalize.hpp"
 
@@ -27,6 +28,7 @@ class ValueTable {
 
  private:
   std::map<std::uint32_t, std::uint32_t> host_steps_;
+  std::unordered_multimap<std::size_t, std::uint32_t> by_hash_;  // values by what makes them equal
 };
 
 }  // namespace stiletto::detail

@@ -142,7 +142,7 @@ struct Loop {
   std::int64_t group = 1;      // of those per group
   std::int64_t groups = 1;
   std::int64_t pointer_bytes = 0;  // at the end of the blocks' area: where each slot is at the moment
-  std::int64_t block_bytes = 0;  // areas of the scratch: blocks, then accumulators, row buffers, cache
+  std::int64_t block_bytes = 0;    // areas of the scratch: blocks, then accumulators, row buffers, cache
   std::int64_t accumulator_bytes = 0;
   std::int64_t row_bytes = 0;
   std::int64_t cache_bytes = 0;
