@@ -93,14 +93,18 @@ inline float upper_tail(float a) {
   p = p * t + 0.1018485593f;
   p = p * t + 0.1075372723f;
   p = p * t + 0.1077210037f;
-  return exp(-0.5f * a * a) * (t * p);
+  const float root = exp(-0.25f * a * a);  // its square underflows at once, exp would on a slow path
+  return root * (root * (t * p));
 }
 
 /// x·sigmoid(y) for x and y of one sign. The exponential is of a negative number and cannot overflow;
 /// `floor`, a value of x below which the result is 0, keeps −∞ from meeting a factor of 0.
 template <class T>
 inline T times_sigmoid(T x, T y, T floor) {
-  const T e = exp(-fabs(y));
+  constexpr T vanishes = sizeof(T) == 4 ? 170 : 1400;  // e^−y is 0 from here on; in two factors, as above
+  const T size = fabs(y);
+  const T root = exp(T(-0.5) * (size > vanishes ? vanishes : size));
+  const T e = root * root;
   const T bounded = x < floor ? floor : x;
   return (y < 0 ? bounded * e : x) / (1 + e);
 }
