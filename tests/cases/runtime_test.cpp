@@ -186,6 +186,7 @@ TEST(PublicCases, case_119) {
 TEST(PublicCases, case_127) {
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int id = 0; id < 8; ++id)
     threads.emplace_back([&, id] {
       for (int round = 0; round < 200; ++round) {

@@ -177,6 +177,7 @@ TEST(PublicCases, case_96) {
                 {std::ldexp(Real{1}, -24), std::ldexp(Real{1}, -25), std::ldexp(Real{3}, -25),
                  std::ldexp(Real{1}, -15), 65519, 65520, 0});
   std::vector<std::uint32_t> bits;
+  bits.reserve(values.size());
   for (Real value : values.values) bits.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(value)));
   bits.back() = 0x7F800001;
   const Array y = cast_to_type(from_bits(bits), DType::float16);

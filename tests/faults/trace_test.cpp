@@ -138,7 +138,7 @@ TEST(Tracing, a_function_that_throws_leaves_the_cache_clean) {
 TEST(Tracing, a_throw_from_an_inlined_jit) {
   const Array x = stiletto::ones({2});
   auto outer = [](const Array& a) {
-    const Array b = a + 1;
+    Array b = a + 1;
     try {
       stiletto::jit([](const Array& c) -> Array { throw std::runtime_error(c.is_traced() ? "inner" : "no"); },
                     b);

@@ -38,6 +38,7 @@ TEST_P(Elementwise, long_vectors) {
              {},
              std::vector<Layout>(row().arity, Layout::contiguous),
              std::vector<Extents>(row().arity, Extents{40009})};
+    one.dtypes.reserve(row().arity);
     for (std::size_t i = 0; i < row().arity; ++i) one.dtypes.push_back(row().operand_dtype(i, dtype));
     failures.expect(check(one, Mode::jit, 1));
     one.shapes.assign(row().arity, Extents{3, 4099});

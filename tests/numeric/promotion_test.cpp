@@ -42,7 +42,7 @@ TEST(Promotion, pairs_of_arrays) {
     for (DType b : plain_dtypes)
       for (Mode mode : {Mode::jit, Mode::eager}) {
         const DType expected = promote(a, b);
-        auto result = [&](const char* name, std::vector<Array> operands) {
+        auto result = [&](const char* name, const std::vector<Array>& operands) {
           return run(operation(name).call, operands, mode).dtype();
         };
         const Array x = small(a), y = small(b);

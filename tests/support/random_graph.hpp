@@ -44,6 +44,7 @@ class RandomGraph {
 
   std::vector<Array> input_arrays() const {
     std::vector<Array> arrays;
+    arrays.reserve(inputs_.size());
     for (const Operand& input : inputs_) arrays.push_back(input.array);
     return arrays;
   }
@@ -52,30 +53,24 @@ class RandomGraph {
   std::vector<Array> operator()(const std::vector<Array>& inputs) const {
     std::vector<Array> values;
     for (const Node& node : nodes_) {
-      std::vector<Array> operands;
-      for (int k : node.operands) operands.push_back(values[static_cast<std::size_t>(k)]);
+      const std::vector<Array> operands = chosen(values, node.operands);
       values.push_back(node.kind == Kind::input ? inputs[values.size()] : record(node, operands));
     }
-    std::vector<Array> results;
-    for (int k : outputs_) results.push_back(values[static_cast<std::size_t>(k)]);
-    return results;
+    return chosen(values, outputs_);
   }
 
   /// What it means; with `rounding`, every value is rounded to float32, or float64 where it is one.
   std::vector<Tensor> interpret(bool rounding) const {
     std::vector<Tensor> values;
     for (const Node& node : nodes_) {
-      std::vector<Tensor> operands;
-      for (int k : node.operands) operands.push_back(values[static_cast<std::size_t>(k)]);
+      const std::vector<Tensor> operands = chosen(values, node.operands);
       Tensor value = node.kind == Kind::input ? inputs_[values.size()].values : evaluate(node, operands);
       if (rounding && is_float(value.dtype))
         for (Real& x : value.values)
           x = round_float(x, value.dtype == DType::float64 ? DType::float64 : DType::float32);
       values.push_back(std::move(value));
     }
-    std::vector<Tensor> results;
-    for (int k : outputs_) results.push_back(values[static_cast<std::size_t>(k)]);
-    return results;
+    return chosen(values, outputs_);
   }
 
   std::string describe() const {
@@ -124,6 +119,14 @@ class RandomGraph {
     float constant = 0;
     bool constant_first = false;
   };
+
+  template <class T>
+  static std::vector<T> chosen(const std::vector<T>& values, const std::vector<int>& indices) {
+    std::vector<T> list;
+    list.reserve(indices.size());
+    for (int k : indices) list.push_back(values[static_cast<std::size_t>(k)]);
+    return list;
+  }
 
   bool only_float64() const {
     for (const Operand& input : inputs_)
