@@ -31,6 +31,8 @@ const std::vector<Shapes> shape_list = {{{3, 5}, {5, 7}},
                                         {{1}, {1, 1}},
                                         {{0}, {0}},
                                         {{2, 3, 5}, {2, 5, 4}},
+                                        {{3, 2, 5}, {5, 5}},
+                                        {{4, 3, 6}, {6, 4}},
                                         {{2, 3, 5}, {5, 4}},
                                         {{3, 5}, {2, 5, 4}},
                                         {{5}, {2, 5, 4}},
@@ -174,38 +176,45 @@ TEST(MatmulFused, scalar_column_and_full_epilogues) {
 }
 
 // What is added or multiplied behind a product, over every shape and layout class of the product itself.
-TEST(MatmulFused, one_operand_behind_every_shape_and_layout) {
+class MatmulBehind : public testing::TestWithParam<DType> {};
+
+TEST_P(MatmulBehind, one_operand_behind_every_shape_and_layout) {
+  const DType dtype = GetParam();
   Random random(51);
   Failures failures;
-  for (DType dtype : {DType::float32, DType::bfloat16})
-    for (const Shapes& shapes : shape_list)
-      for (Layout layout : layouts)
-        for (const char* name : {"add", "multiply", "maximum"}) {
+  for (const Shapes& shapes : shape_list)
+    for (Layout layout : layouts)
+      for (const char* name : {"add", "multiply", "maximum"})
+        for (int kind = 0; kind < 6; ++kind) {
           const Operand x = operand(random, dtype, shapes.a, layout, {-2, 2});
-          const Operand w = operand(random, dtype, shapes.b, layouts[random.below(8)], {-2, 2});
+          const Operand w = operand(random, dtype, shapes.b, kind < 3 ? Layout::contiguous : layout, {-2, 2});
           const Tensor product = matmul(x.values, w.values);
-          Extents row = product.shape;  // alternately the whole shape, a row, one element
-          if (random.chance(60) && !row.empty()) row = {row.back()};
-          if (random.chance(20)) row.assign(row.size(), 1);
-          const Operand extra = operand(random, dtype, row, Layout::contiguous, {-2, 2});
+          Extents shape = product.shape;  // the whole shape, a row, or one element
+          if (kind % 3 == 1 && !shape.empty()) shape = {shape.back()};
+          if (kind % 3 == 2) shape.assign(shape.size(), 1);
+          const Operand extra = operand(random, dtype, shape, Layout::contiguous, {-2, 2});
           const Operation& behind = operation(name);
           const Function f = [&](const std::vector<Array>& a) {
             return behind.call({stiletto::matmul(a[0], a[1]), a[2]});
           };
           testing::AssertionResult result = testing::AssertionSuccess();
           try {
-            result =
-                agrees(run(f, {x.array, w.array, extra.array}, Mode::jit),
-                       behind.reference({product, extra.values}), {.terms = depth_of(shapes), .factor = 2});
+            result = agrees(run(f, {x.array, w.array, extra.array}, Mode::jit),
+                            behind.reference({product, cast_to(extra.values, product.dtype)}),
+                            {.terms = depth_of(shapes), .factor = 2});
           } catch (const std::exception& error) {
             result = testing::AssertionFailure() << "threw: " << error.what();
           }
-          if (!failures.expect(result << "\n  in " << name << " " << stiletto::to_string(dtype)
-                                      << describe(shapes.a) << describe(shapes.b) << " " << to_string(layout)
-                                      << " with " << describe(row)))
+          if (!failures.expect(result << "\n  in " << name << describe(shapes.a) << describe(shapes.b) << " "
+                                      << to_string(layout) << " with " << describe(shape)))
             return;
         }
 }
+
+INSTANTIATE_TEST_SUITE_P(numeric, MatmulBehind,
+                         testing::Values(DType::float16, DType::bfloat16, DType::float32, DType::float64,
+                                         DType::int8, DType::int32),
+                         [](const auto& info) { return std::string(stiletto::to_string(info.param)); });
 
 // A computed operand is rounded to its own type before the product.
 TEST(MatmulFused, computed_operands) {
