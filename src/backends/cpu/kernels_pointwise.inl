@@ -316,10 +316,12 @@ struct Softplus {
 struct Gelu {
   template <class T>
   static T apply(T x) {
+    constexpr T vanishes =
+        sizeof(T) == 4 ? T(14.5) : T(40);  // the tail is 0 beyond; computing it would underflow, slowly
     const T a = math::fabs(x);
-    constexpr T vanishes = sizeof(T) == 4 ? 15 : 40;  // the tail is 0 from here on
-    const T bounded = a > vanishes ? vanishes : a;
-    return Relu::apply(x) - bounded * math::upper_tail(bounded);
+    const T bounded = a > vanishes ? T(0) : a;
+    const T tail = bounded * math::upper_tail(bounded);
+    return Relu::apply(x) - tail;
   }
 };
 struct GeluTanh {
