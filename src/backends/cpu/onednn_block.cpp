@@ -193,13 +193,19 @@ dnnl::matmul::primitive_desc BlockBuilder::describe(const memory::desc& a, const
 std::optional<dnnl::matmul::primitive_desc> BlockBuilder::choose(const memory::desc& a, const memory::desc& b,
                                                                  const memory::desc& c,
                                                                  bool reference_allowed) const {
-  if (is_for_gemm(p_, shape_)) {
+  // oneDNN 3.2's gemm crashes in generated code when it applies a tensor to a product (a bias is safe).
+  const bool gemm_is_safe = std::none_of(extras_.begin(), extras_.end(), [](const Extra& extra) {
+    return extra.argument.source == Source::operand && extra.name != DNNL_ARG_BIAS;
+  });
+  if (gemm_is_safe && is_for_gemm(p_, shape_)) {
     dnnl::matmul::primitive_desc description = describe(a, b, c);
     do {
       if (starts_with(description, "gemm")) return description;
     } while (description.next_impl());
   }
   dnnl::matmul::primitive_desc description = describe(a, b, c);
+  while (!gemm_is_safe && starts_with(description, "gemm"))
+    if (!description.next_impl()) return std::nullopt;
   if (starts_with(description, "ref") && !reference_allowed) return std::nullopt;
   return description;
 }
