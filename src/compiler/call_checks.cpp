@@ -99,7 +99,7 @@ void Executable::check_aliases(const CallFrame& frame, bool outputs_too) const {
       const Tensor& tensor = graph.tensors[t];
       const bool same = frame.stores[s] == frame.tensors[t] && store.dtype == tensor.dtype &&
                         store.axes == tensor.axes && store.strides == tensor.strides;
-      if (same && in_place_[s][t] && store.home != Tensor::Home::output) continue;
+      if (same && in_place_[s][t]) continue;
       if (!elements_meet(stores_[s], frame.stores[s], tensors_[t], frame.tensors[t])) continue;
       throw AliasError(text(
           "the destination ", store.name, " overlaps ", tensor.name, ", which the graph ",

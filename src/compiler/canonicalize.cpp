@@ -119,7 +119,7 @@ class Canonicalizer : private ValueTable {
     const Node &to = node(s.destination), &from = node(s.value);
     if (element_count_unchecked(to.shape) == 0) return;
     const std::size_t rank = from.shape.size();
-    const auto layout = peel_layout(trace_, s.value, Strides(std::span(to.strides.end() - rank, rank)));
+    const auto layout = peel_layout(trace_, s.value, trailing(to.strides, rank));
     PendingStore store;
     store.tensor = memory_of(s.destination);
     store.trace_position = position;
@@ -395,9 +395,7 @@ class Canonicalizer : private ValueTable {
     if (n.op == Op::prod) value = 1;
     if (n.op == Op::mean) value = std::numeric_limits<double>::quiet_NaN();
     if (n.op == Op::logsumexp) value = -std::numeric_limits<double>::infinity();
-    return literal(
-        is_integer(n.dtype) ? ScalarValue::of(static_cast<std::int64_t>(value)) : ScalarValue::of(value),
-        n.dtype);
+    return literal(value, n.dtype);
   }
 
   std::uint32_t add_beta_term(std::uint32_t index, const std::vector<int>& all) {
@@ -408,9 +406,7 @@ class Canonicalizer : private ValueTable {
     product.arity = 2;
     product.dtype = product.operand = n.dtype;
     product.inputs[0] = operand(n, 2, labels_->slots(index).edges[2], all);
-    product.inputs[1] = literal(
-        is_integer(n.dtype) ? ScalarValue::of(static_cast<std::int64_t>(beta)) : ScalarValue::of(beta),
-        n.dtype);
+    product.inputs[1] = literal(beta, n.dtype);
     product.axes = out_.graph.values[product.inputs[0]].axes;
     product.trace_position = index;
     return add_value(product);

@@ -6,7 +6,6 @@
 
 #include "compiler/call_frame.hpp"
 #include "core/text.hpp"
-#include "graph/host_scalars.hpp"
 #include "stiletto/error.hpp"
 
 namespace stiletto::detail {
@@ -74,6 +73,7 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
   for (std::size_t s = 0; s < graph.stores.size(); ++s) {
     e.stores_.push_back(e.footprint_of(graph.stores[s].tensor));
     e.in_place_.emplace_back(graph.tensors.size());
+    if (graph.stores[s].tensor.home == Tensor::Home::output) continue;  // never an input's memory
     for (std::size_t t = 0; t < graph.tensors.size(); ++t)
       e.in_place_[s][t] = reads_at_own_index(graph, t, s) && e.plan_->allows_in_place(t, s);
   }
@@ -250,7 +250,5 @@ std::string Executable::to_string() const {
   return trace_text_ + lowered_.graph.to_string() + "plan\n" +
          (plan_ ? plan_->describe() : "  nothing to compute\n");
 }
-
-std::string Executable::to_json() const { return lowered_.graph.to_json(); }
 
 }  // namespace stiletto::detail

@@ -36,7 +36,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::size_t bytes() const;  // plan, captures kept alive, workspace: an estimate for the cache's statistics
   std::string to_string() const;
   std::string to_dot() const { return lowered_.graph.to_dot(); }
-  std::string to_json() const;
+  std::string to_json() const { return lowered_.graph.to_json(); }
   Device device() const { return device_; }
 
  private:

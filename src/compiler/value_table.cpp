@@ -57,10 +57,11 @@ std::uint32_t ValueTable::add_slot(std::uint32_t step, DType dtype) {
   return add_value(value);
 }
 
-std::uint32_t ValueTable::literal(ScalarValue number, DType dtype) {
+std::uint32_t ValueTable::literal(double number, DType dtype) {
   HostScalars::Step step;
   step.kind = HostScalars::Step::Kind::literal;
-  step.literal = number;
+  step.literal =
+      is_integer(dtype) ? ScalarValue::of(static_cast<std::int64_t>(number)) : ScalarValue::of(number);
   out_.scalars.steps.push_back(step);
   return add_slot(static_cast<std::uint32_t>(out_.scalars.steps.size() - 1), dtype);
 }

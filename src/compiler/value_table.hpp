@@ -18,7 +18,7 @@ class ValueTable {
   std::uint32_t add_value(const Value& value);
   /// A number of the graph: the result of a host step.
   std::uint32_t add_slot(std::uint32_t step, DType dtype);
-  std::uint32_t literal(ScalarValue number, DType dtype);
+  std::uint32_t literal(double number, DType dtype);  // a whole one for integers
   /// The host step of a number or of arithmetic among numbers.
   std::uint32_t host_step(std::uint32_t index);
   std::uint32_t cast_to(std::uint32_t value, DType dtype);

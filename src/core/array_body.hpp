@@ -60,6 +60,11 @@ struct ArrayAccess {
 /// A number with a given type; the stored bytes are the value rounded to the dtype.
 Array make_number(const ScalarValue& value, DType dtype, bool weak);
 
+/// Whether a C++ number fits an integer dtype; true for whatever else there is.
+inline bool number_fits(const ArrayBody& body, DType dtype) {
+  return body.kind != ArrayBody::Kind::number || !body.weak || !is_integer(dtype) || fits(body.value, dtype);
+}
+
 /// A view on the same storage; the caller has checked that it lies inside.
 Array make_view(const ArrayBody& of, Shape shape, Strides strides, std::int64_t offset);
 

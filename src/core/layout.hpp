@@ -74,6 +74,11 @@ bool may_overlap(const ViewExtent& a, const ViewExtent& b);
 /// NumPy's broadcasting; nullopt when the shapes do not fit.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
+/// The last `rank` of the strides: a value's, aligned at the trailing axes of a destination.
+inline Strides trailing(const Strides& strides, std::size_t rank) {
+  return Strides(std::span(strides.end() - rank, rank));
+}
+
 /// Strides of the same elements under another shape, as a view; nullopt where a view cannot express it.
 std::optional<Strides> reshape_strides(const Shape& shape, const Strides& strides, const Shape& target);
 

@@ -73,11 +73,9 @@ Array record(Node& node, std::span<const Array* const> arrays) {
 
 /// Numbers meet integer arrays only if they fit: 300 with an int8 array is a mistake, not 44.
 void check_numbers_fit(const Node& node, std::span<const Operand> operands) {
-  if (node.weak || (!is_integer(node.operand) && node.operand != DType::boolean)) return;
-  if (row_of(node.op).rule == TypeRule::logical) return;
+  if (node.weak) return;
   for (const Operand& operand : operands)
-    if (operand.body->kind == ArrayBody::Kind::number && operand.body->weak &&
-        !fits(operand.body->value, node.operand))
+    if (!number_fits(*operand.body, node.operand))
       throw DTypeError(text(operation_text(name_of(node.op)), ": the number ", operand.body->value.integer,
                             " does not fit the array's dtype ", node.operand, "; cast the array first"));
 }

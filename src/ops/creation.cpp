@@ -35,8 +35,7 @@ Array filled(const char* name, Shape shape, const Array& value, DType dtype, Dev
     throw DTypeError(
         text(detail::operation_text(name), ": float8_e8m0 holds block scales, which quantize makes"));
   const ArrayBody& number = *ArrayAccess::body_or_null(value);
-  if (number.kind == ArrayBody::Kind::number && number.weak && detail::is_integer(dtype) &&
-      !detail::fits(number.value, dtype))
+  if (!detail::number_fits(number, dtype))
     throw DTypeError(
         text(detail::operation_text(name), ": the number ", number.value.integer, " does not fit ", dtype));
   if (detail::Trace::current() != nullptr) return detail::apply_fill(value, shape, dtype);

@@ -53,15 +53,10 @@ std::uint32_t destination_node(Trace& trace, const Array& destination, const cha
   return node;
 }
 
-/// A value's strides in the destination's memory, aligned at the trailing axes.
-Strides trailing(const Strides& strides, std::size_t rank) {
-  return Strides(std::span(strides.end() - rank, rank));
-}
-
 void check_layout(const Trace& trace, const Node& destination, std::uint32_t value, const std::string& name) {
   const Node& node = trace.nodes()[value];
   if (node.shape.size() <= destination.shape.size() &&
-      detail::peel_layout(trace, value, trailing(destination.strides, node.shape.size())))
+      detail::peel_layout(trace, value, detail::trailing(destination.strides, node.shape.size())))
     return;
   throw TraceError(text(name, ": the value is a reshape (to ", node.shape,
                         ") that the destination's strides ", destination.strides,
@@ -71,8 +66,7 @@ void check_layout(const Trace& trace, const Node& destination, std::uint32_t val
 void check_number_fits(const Array& destination, const Array& value, const std::string& name) {
   const ArrayBody& body = *ArrayAccess::body_or_null(value);
   const DType dtype = destination.dtype();
-  const bool integers = detail::is_integer(dtype) && body.kind == ArrayBody::Kind::number && body.weak;
-  if (integers && !detail::fits(body.value, dtype))
+  if (!detail::number_fits(body, dtype))
     throw DTypeError(
         text(name, ": the number ", body.value.integer, " does not fit the destination's dtype ", dtype));
 }

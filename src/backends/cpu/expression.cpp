@@ -137,14 +137,12 @@ class Expander {
     Expression e;
     e.kind = Kind::matmul;
     e.dtype = value.dtype;
-    e.arity = value.arity;
-    for (std::size_t i = 0; i < value.arity; ++i) e.inputs[i] = out_.of_value[value.inputs[i]];
+    e.arity = 2;
+    for (std::size_t i = 0; i < e.arity; ++i) e.inputs[i] = out_.of_value[value.inputs[i]];
     e.contracted = value.contracted;
-    const AxisMask product = (at(e.inputs[0]).axes | at(e.inputs[1]).axes) & ~value.contracted;
     const auto& attributes = std::get<MatmulAttributes>(value.attributes);
     e.coefficient = attributes.alpha.value;
-    e.axes = product;
-    e.arity = 2;
+    e.axes = (at(e.inputs[0]).axes | at(e.inputs[1]).axes) & ~value.contracted;
     const std::uint32_t result = add(e);
     if (value.arity < 3) return result;
     std::uint32_t c = out_.of_value[value.inputs[2]];

@@ -29,6 +29,15 @@ struct Memory {
   }
 };
 
+/// The memory of one of the graph's stores.
+Memory memory_of_store(const CanonicalGraph& graph, std::uint32_t store);
+
+/// The dtype whose memory is a register's own bytes.
+constexpr DType native_dtype(Register r) {
+  constexpr DType of[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
+  return of[static_cast<std::size_t>(r)];
+}
+
 /// What a loop is asked for: a value written to memory, at each index of `space`.
 struct Root {
   std::uint32_t expression = 0;
@@ -66,7 +75,6 @@ struct Slot {
   bool literal = false;       // constant: `number`, else the graph's scalar `source`
   double number = 0;
   std::uint32_t source = 0;
-  DType number_dtype = DType::float32;
   int direct_store = -1;  // computed: may be computed right in this store's memory
   bool cached = false;    // computed: right in the group's cache, at `buffer`
 };
@@ -152,6 +160,9 @@ struct Loop {
   }
   std::int64_t shared_bytes() const {
     return split == Split::chunks ? row_bytes + groups * accumulator_bytes : 0;
+  }
+  std::int64_t rows_per_group() const {  // accumulators, and elements of a row buffer
+    return split == Split::chunks ? kept_size : group * (kept_size / leading);
   }
   std::size_t tasks() const;       // that run at the same time
   std::int64_t workspace() const;  // bytes

@@ -35,9 +35,7 @@ std::uint32_t LoopBuilder::memory_index(const Memory& memory) {
 std::int64_t LoopBuilder::row_buffer(std::uint32_t i) {
   const auto [entry, fresh] = row_buffers_.try_emplace(i, loop_.row_bytes);
   if (fresh) {
-    const std::int64_t rows =
-        loop_.split == Split::chunks ? loop_.kept_size : loop_.group * (loop_.kept_size / loop_.leading);
-    loop_.row_bytes += align64(rows * static_cast<std::int64_t>(bytes_of(at(i).held)));
+    loop_.row_bytes += align64(loop_.rows_per_group() * static_cast<std::int64_t>(bytes_of(at(i).held)));
   }
   return entry->second;
 }
@@ -59,8 +57,6 @@ void LoopBuilder::collect_strides(std::uint32_t root, std::vector<bool>& seen,
 }
 
 void LoopBuilder::add_reductions() {
-  const std::int64_t rows =
-      loop_.split == Split::chunks ? loop_.kept_size : loop_.group * (loop_.kept_size / loop_.leading);
   for (std::uint32_t i : request_.reductions) {
     const Expression& e = at(i);
     Reduction r;
@@ -70,7 +66,8 @@ void LoopBuilder::add_reductions() {
         input.kind == Kind::scalar || input.kind == Kind::literal ? expressions_.hold(e.operand) : input.held;
     r.accumulator = accumulator_of(r.combine, r.input);
     r.base = loop_.accumulator_bytes;
-    loop_.accumulator_bytes += align64(rows * static_cast<std::int64_t>(bytes_of(r.accumulator)));
+    loop_.accumulator_bytes +=
+        align64(loop_.rows_per_group() * static_cast<std::int64_t>(bytes_of(r.accumulator)));
     loop_.reductions.push_back(r);
   }
 }

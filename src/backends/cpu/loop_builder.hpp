@@ -2,6 +2,7 @@
 // What build_loop is made of: LoopBuilder decides on phases, buffers and stores, ProgramBuilder emits one
 // phase's code.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -13,12 +14,6 @@ namespace stiletto::detail::cpu {
 constexpr std::size_t index_of(DType d) { return static_cast<std::size_t>(d); }
 constexpr std::size_t index_of(Register r) { return static_cast<std::size_t>(r); }
 inline std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// The dtype whose memory is a register's own bytes.
-constexpr DType native_dtype(Register r) {
-  constexpr DType of[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
-  return of[index_of(r)];
-}
 
 class LoopBuilder;
 
@@ -45,6 +40,7 @@ class ProgramBuilder {
   std::uint32_t memory(const Memory& memory, Register held);
   std::uint32_t per_row(Slot::Kind kind, Register reg, std::int64_t buffer);
   bool is_leaf(std::uint32_t expression);
+  bool is_cached(std::uint32_t expression) const;
   std::uint32_t emit_one(std::uint32_t expression);
   std::uint32_t map(const Expression& e);
   std::uint32_t cast(const Expression& e);
@@ -70,8 +66,11 @@ class LoopBuilder {
  private:
   friend class ProgramBuilder;
   const Expression& at(std::uint32_t i) const { return expressions_.list[i]; }
-  bool reduced_here(std::uint32_t i) const {
-    return std::find(request_.reductions.begin(), request_.reductions.end(), i) != request_.reductions.end();
+  bool reduced_here(std::uint32_t i) const { return reduction_index(i) < request_.reductions.size(); }
+  /// Its place in Loop::reductions; their number when it is reduced elsewhere.
+  std::size_t reduction_index(std::uint32_t i) const {
+    const auto& list = request_.reductions;
+    return static_cast<std::size_t>(std::find(list.begin(), list.end(), i) - list.begin());
   }
   std::size_t level(std::uint32_t i);
   bool per_row(std::uint32_t i) { return level(i) > 0 && (at(i).axes & ~request_.kept) == 0; }

@@ -22,6 +22,15 @@ std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) *
 
 }  // namespace
 
+Memory memory_of_store(const CanonicalGraph& graph, std::uint32_t store) {
+  Memory memory;
+  memory.home = Memory::Home::store;
+  memory.index = store;
+  memory.dtype = graph.stores[store].tensor.dtype;
+  memory.strides = graph.stores[store].tensor.strides;
+  return memory;
+}
+
 std::vector<std::size_t> loop_order(AxisMask space,
                                     const std::vector<const std::vector<std::int64_t>*>& by_priority) {
   std::vector<std::size_t> order;

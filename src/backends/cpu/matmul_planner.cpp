@@ -132,10 +132,8 @@ bool MatmulPlanner::fuse(std::uint32_t user, std::uint32_t value, const Axes& ax
     return true;
   }
   const Memory* memory = host_.resident(other);
-  // oneDNN 3.2 crashes in generated code on some tensors behind a product: on bfloat16 ones, and with batch
-  // axes. Those operations run in a loop over the product.
-  if (memory == nullptr || (o.axes & ~space).any() || memory->dtype != DType::float32 ||
-      !axes.batch.empty() || o.rounds_when_used)
+  if (memory == nullptr || (o.axes & ~space).any() || o.rounds_when_used ||
+      (memory->dtype != DType::float32 && memory->dtype != DType::bfloat16))
     return false;
   fused.operand.reads_memory = true;
   fused.operand.memory = *memory;
@@ -164,26 +162,12 @@ const Store* MatmulPlanner::final_store(std::uint32_t value) const {
   return store.tensor.axes == at(value).axes ? &store : nullptr;
 }
 
-namespace {
-
-Memory memory_of(const Store& store, std::uint32_t index) {
-  Memory memory;
-  memory.home = Memory::Home::store;
-  memory.index = index;
-  memory.dtype = store.tensor.dtype;
-  memory.strides = store.tensor.strides;
-  return memory;
-}
-
-}  // namespace
-
 bool MatmulPlanner::try_step(const MatmulProblem& base, const Axes& axes, const std::vector<Fused>& fused,
                              std::size_t count, const Memory& c, const Tensor* destination,
                              MatmulStep& step) const {
   MatmulProblem problem = base;
   problem.c = layout(c, axes, axes.m, axes.n);
   step.operands.clear();
-  step.accumulates = false;
   if (!writes_in_place(problem.c, problem.m, problem.n, problem.a.dtype, problem.b.dtype)) return false;
   for (std::size_t i = 0; i < count; ++i) {
     const Fused& f = fused[i];
@@ -197,7 +181,7 @@ bool MatmulPlanner::try_step(const MatmulProblem& base, const Axes& axes, const 
       const bool adds =
           f.post.op == Op::add && same_memory(graph_.tensors[f.operand.memory.index], *destination);
       if (!only || !adds || c.dtype != DType::float32) return false;
-      problem.accumulate = step.accumulates = true;
+      problem.accumulate = true;
       continue;
     }
     problem.post.push_back(f.post);
@@ -238,7 +222,7 @@ Memory MatmulPlanner::landing(std::uint32_t value, DType dtype, const Axes& axes
   const Store* store = final_store(end);
   if (store != nullptr && store->tensor.home == Tensor::Home::output && store->tensor.dtype == dtype &&
       landed_.insert(uses_[end][0].index).second)
-    return memory_of(*store, uses_[end][0].index);
+    return memory_of_store(graph_, uses_[end][0].index);
   return host_.temporary(dtype, joined({axes.batch, axes.m, axes.n}));
 }
 
@@ -262,7 +246,7 @@ void MatmulPlanner::plan(std::uint32_t product) {
   const std::uint32_t end = fused.empty() ? product : fused.back().result;
   if (const Store* store = final_store(end)) {
     const std::uint32_t index = uses_[end][0].index;
-    const Memory c = memory_of(*store, index);
+    const Memory c = memory_of_store(graph_, index);
     if (try_step(problem, axes, fused, fused.size(), c, &store->tensor, step)) {
       host_.mark_written(index);
       return host_.add_matmul(end, c, std::move(step));

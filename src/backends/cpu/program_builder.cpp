@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Emitting the code of one phase: each value once, in the register its user wants.
-#include <algorithm>
-
 #include "backends/cpu/loop_builder.hpp"
 #include "backends/cpu/loop_geometry.hpp"
 #include "core/dtype_info.hpp"
@@ -45,7 +43,6 @@ std::uint32_t ProgramBuilder::number(const Expression& e, Register reg) {
   slot.literal = e.kind == Kind::literal;
   slot.number = e.coefficient;
   slot.source = e.source;
-  slot.number_dtype = e.dtype;
   return add_slot(std::move(slot));
 }
 
@@ -84,10 +81,13 @@ std::uint32_t ProgramBuilder::per_row(Slot::Kind kind, Register reg, std::int64_
 /// Whether the expression is found somewhere rather than computed from its operands.
 bool ProgramBuilder::is_leaf(std::uint32_t index) {
   if (loop_.resident_[index] != nullptr || emitted_.contains(index)) return true;
-  if (rows_) return loop_.reduced_here(index);
+  return rows_ ? loop_.reduced_here(index) : loop_.per_row(index) || is_cached(index);
+}
+
+/// Whether an earlier phase has left it in the group's cache, or can be made to.
+bool ProgramBuilder::is_cached(std::uint32_t index) const {
   const auto before = loop_.computed_.find(index);
-  return loop_.per_row(index) ||
-         (loop_.can_cache_ && before != loop_.computed_.end() && before->second.phase < loop_.phase_);
+  return !rows_ && loop_.can_cache_ && before != loop_.computed_.end() && before->second.phase < loop_.phase_;
 }
 
 std::uint32_t ProgramBuilder::emit(std::uint32_t root) {
@@ -121,18 +121,16 @@ std::uint32_t ProgramBuilder::emit_one(std::uint32_t index) {
   if (resident != nullptr) {
     slot = memory(*resident, e.held);
   } else if (loop_.reduced_here(index) && rows_) {
-    const auto& list = loop_.request_.reductions;
-    const auto position = static_cast<std::size_t>(std::find(list.begin(), list.end(), index) - list.begin());
-    slot = per_row(Slot::Kind::accumulator, e.held, loop_.loop_.reductions[position].base);
+    slot =
+        per_row(Slot::Kind::accumulator, e.held, loop_.loop_.reductions[loop_.reduction_index(index)].base);
   } else if (!rows_ && loop_.per_row(index)) {
     slot = per_row(Slot::Kind::row, e.held, loop_.row_buffer(index));
-  } else if (const auto before = loop_.computed_.find(index); !rows_ && loop_.can_cache_ &&
-                                                              before != loop_.computed_.end() &&
-                                                              before->second.phase < loop_.phase_) {
+  } else if (is_cached(index)) {
+    const LoopBuilder::Computed& before = loop_.computed_.at(index);
     Slot cached;
     cached.kind = Slot::Kind::cache;
     cached.reg = e.held;
-    cached.buffer = loop_.keep_in_cache(before->second.phase, before->second.slot);
+    cached.buffer = loop_.keep_in_cache(before.phase, before.slot);
     slot = load(std::move(cached));
   } else {
     if (e.kind != Kind::map && e.kind != Kind::cast)
@@ -232,13 +230,12 @@ void ProgramBuilder::store_row(std::uint32_t expression, std::int64_t buffer) {
 }
 
 void ProgramBuilder::accumulate(std::uint32_t reduction) {
-  const auto& list = loop_.request_.reductions;
-  const auto position =
-      static_cast<std::uint32_t>(std::find(list.begin(), list.end(), reduction) - list.begin());
+  const std::size_t position = loop_.reduction_index(reduction);
   const std::uint32_t input = loop_.at(reduction).inputs[0];
   const Kind kind = loop_.at(input).kind;
   if (kind != Kind::scalar && kind != Kind::literal) emit(input);
-  program_.accumulations.push_back({emit_in(input, loop_.loop_.reductions[position].input), position});
+  program_.accumulations.push_back(
+      {emit_in(input, loop_.loop_.reductions[position].input), static_cast<std::uint32_t>(position)});
 }
 
 }  // namespace stiletto::detail::cpu

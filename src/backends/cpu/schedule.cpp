@@ -120,29 +120,27 @@ class Scheduler : public MatmulPlanner::Host {
     return found;
   }
 
-  bool reduces(const Draft& draft, std::uint32_t reduction) const {
-    return draft.is_loop && std::find(draft.loop.reductions.begin(), draft.loop.reductions.end(),
-                                      reduction) != draft.loop.reductions.end();
+  /// A product's draft has an empty request.
+  static bool reduces(const LoopRequest& loop, std::uint32_t reduction) {
+    return std::find(loop.reductions.begin(), loop.reductions.end(), reduction) != loop.reductions.end();
   }
 
   /// Whether everything the barriers stand for is there when this step runs, or comes to be within it.
   bool ready(const std::set<std::uint32_t>& needed, std::size_t step) const {
     return std::all_of(needed.begin(), needed.end(), [&](std::uint32_t b) {
-      return step_of_[b] < static_cast<int>(step) || reduces(drafts_[step], b);
+      return step_of_[b] < static_cast<int>(step) || reduces(drafts_[step].loop, b);
     });
   }
 
   /// A reduction of another step is read from memory.
   void materialize(const std::set<std::uint32_t>& needed, std::size_t step) {
     for (std::uint32_t b : needed) {
-      if (resident_[b] != nullptr || reduces(drafts_[step], b)) continue;
-      constexpr DType of_register[] = {DType::float32, DType::float64, DType::int32, DType::int64,
-                                       DType::boolean};
+      if (resident_[b] != nullptr || reduces(drafts_[step].loop, b)) continue;
       Draft& maker = drafts_[static_cast<std::size_t>(step_of_[b])];
       std::vector<std::size_t> axes;
       for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
         if (maker.loop.kept.test(axis)) axes.push_back(axis);
-      memories_.push_back(temporary(of_register[static_cast<std::size_t>(at(b).held)], axes));
+      memories_.push_back(temporary(native_dtype(at(b).held), axes));
       maker.loop.roots.push_back({b, maker.loop.kept, memories_.back(), false});
       resident_[b] = &memories_.back();
     }
@@ -181,9 +179,8 @@ class Scheduler : public MatmulPlanner::Host {
     const std::set<std::uint32_t> needed = barriers(root.expression);
     std::size_t step = find_loop(needed, [&](const LoopRequest& loop) {
       if (loop.space == root.space) return true;
-      const bool depends = std::any_of(needed.begin(), needed.end(), [&](std::uint32_t b) {
-        return std::find(loop.reductions.begin(), loop.reductions.end(), b) != loop.reductions.end();
-      });
+      const bool depends =
+          std::any_of(needed.begin(), needed.end(), [&](std::uint32_t b) { return reduces(loop, b); });
       return depends && loop.kept == root.space;
     });
     if (step == drafts_.size()) step = new_loop(root.space, root.space);
@@ -193,12 +190,7 @@ class Scheduler : public MatmulPlanner::Host {
 
   void place_store(std::uint32_t s) {
     const Store& store = graph_.stores[s];
-    Memory memory;
-    memory.home = Memory::Home::store;
-    memory.index = s;
-    memory.dtype = store.tensor.dtype;
-    memory.strides = store.tensor.strides;
-    place_root({expressions_.of_value[store.value], store.tensor.axes, std::move(memory),
+    place_root({expressions_.of_value[store.value], store.tensor.axes, memory_of_store(graph_, s),
                 store.tensor.home != Tensor::Home::output});
   }
 

@@ -27,7 +27,6 @@ struct MatmulStep {
   std::unique_ptr<const Matmul> matmul;
   Memory a, b, c;
   std::vector<Operand> operands;  // one per post-operation
-  bool accumulates = false;       // c is read as well
 };
 
 struct Step {
