@@ -2,10 +2,6 @@
 # Finds what the library is built from. All of it stays private: no public header names any of it.
 # oneDNN is looked for in .deps/onednn (scripts/bootstrap.sh puts it there), then where CMake looks.
 
-if(STILETTO_CUDA STREQUAL "ON")
-  message(FATAL_ERROR "STILETTO_CUDA=ON, but this version of Stiletto has no cuDNN backend yet; use AUTO or OFF.")
-endif()
-
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
   message(FATAL_ERROR "Stiletto needs g++ 12 or newer; this is ${CMAKE_CXX_COMPILER_VERSION}. Set CXX=g++-12.")
 endif()

@@ -4,6 +4,9 @@
 
 file(GLOB_RECURSE STILETTO_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cpp")
 file(GLOB_RECURSE STILETTO_PUBLIC_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/stiletto/*.hpp")
+if(NOT STILETTO_HAS_CUDNN)
+  list(FILTER STILETTO_SOURCES EXCLUDE REGEX "/backends/cudnn/")
+endif()
 
 # The CPU kernels: one source compiled for three instruction sets, chosen among at run time. Contraction
 # is off so that all three round alike; errno and traps are off because they keep loops from vectorising.
@@ -40,6 +43,10 @@ target_include_directories(stiletto_objects
   PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_compile_definitions(stiletto_objects PRIVATE "STILETTO_VERSION=\"${PROJECT_VERSION}\"")
 target_link_libraries(stiletto_objects PRIVATE stiletto_options stiletto::dnnl Threads::Threads)
+if(STILETTO_HAS_CUDNN)
+  target_compile_definitions(stiletto_objects PRIVATE STILETTO_HAS_CUDNN=1)
+  target_link_libraries(stiletto_objects PRIVATE $<BUILD_INTERFACE:stiletto_cudnn_headers> ${CMAKE_DL_LIBS})
+endif()
 
 add_library(stiletto $<TARGET_OBJECTS:stiletto_objects>)
 add_library(stiletto::stiletto ALIAS stiletto)
@@ -51,10 +58,10 @@ target_compile_features(stiletto PUBLIC cxx_std_20)
 target_include_directories(stiletto PUBLIC
   "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
   "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-target_link_libraries(stiletto PRIVATE stiletto::dnnl Threads::Threads)
+target_link_libraries(stiletto PRIVATE stiletto::dnnl Threads::Threads ${CMAKE_DL_LIBS})
 
 add_library(stiletto_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:stiletto_objects>)
 set_target_properties(stiletto_internal PROPERTIES LINKER_LANGUAGE CXX)
 target_compile_features(stiletto_internal PUBLIC cxx_std_20)
 target_include_directories(stiletto_internal PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
-target_link_libraries(stiletto_internal PUBLIC stiletto::dnnl Threads::Threads)
+target_link_libraries(stiletto_internal PUBLIC stiletto::dnnl Threads::Threads ${CMAKE_DL_LIBS})

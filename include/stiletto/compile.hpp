@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,32 @@
 
 namespace stiletto {
 
+namespace detail {
+struct TargetProperties;
+struct TargetAccess;
+}  // namespace detail
+
+/// A GPU to build plans for, present or not.
+class STILETTO_API Target {
+ public:
+  /// "h200", "b200", ...; ArgumentError for an unknown name lists the known ones.
+  static Target named(const std::string& name);
+  /// Device properties as cuDNN serialises them (JSON). ArgumentError says what is wrong with the file.
+  static Target from_file(const std::filesystem::path& path);
+  static Target current(int device = 0);  ///< the GPU that is there; DeviceError without one
+  static std::vector<std::string> names();
+  std::string to_json() const;
+  bool operator==(const Target&) const;
+
+ private:
+  friend struct detail::TargetAccess;
+  explicit Target(std::shared_ptr<const detail::TargetProperties> properties);
+  std::shared_ptr<const detail::TargetProperties> properties_;
+};
+
+/// cuDNN's ways of proposing engines. On the CPU they mean nothing.
+enum class Heuristic : std::uint8_t { a, b, fallback };
+
 /// Memory for outputs: contiguous, of this shape and dtype, on this device, aligned to at least 16 bytes;
 /// anything else throws ArgumentError at the call.
 using Allocator = std::function<Array(Device, const Shape&, DType)>;
@@ -33,7 +60,9 @@ struct CompileOptions {
   DType compute_dtype = DType::float32;       ///< of their accumulation
   Allocator allocator = {};                   ///< used per call; not part of the plan key
   std::optional<std::size_t> max_workspace = {};  ///< bytes of scratch per call
-  bool deterministic = false;  ///< only engines whose results are bit-equal from run to run
+  bool deterministic = false;              ///< only engines whose results are bit-equal from run to run
+  std::vector<Heuristic> heuristics = {};  ///< asked in this order; empty: a, then fallback
+  std::optional<Target> target = {};       ///< build for this GPU, present or not
 };
 
 namespace detail {

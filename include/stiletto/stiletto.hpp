@@ -3,6 +3,7 @@
 #pragma once
 #include "stiletto/array.hpp"
 #include "stiletto/compile.hpp"
+#include "stiletto/cuda.hpp"
 #include "stiletto/device.hpp"
 #include "stiletto/dtype.hpp"
 #include "stiletto/error.hpp"

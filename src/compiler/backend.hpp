@@ -8,14 +8,23 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "compiler/canonical.hpp"
+#include "stiletto/compile.hpp"
 
 namespace stiletto::detail {
 
 struct PlanOptions {
   std::optional<std::size_t> max_workspace;
   bool deterministic = false;
+  std::vector<Heuristic> heuristics;  // as given; empty: the default
+  std::optional<Target> target;
+  explicit PlanOptions(const CompileOptions& options)
+      : max_workspace(options.max_workspace),
+        deterministic(options.deterministic),
+        heuristics(options.heuristics),
+        target(options.target) {}
   bool operator==(const PlanOptions&) const = default;
 };
 
@@ -52,9 +61,11 @@ class Backend {
   virtual std::string target() const = 0;   // "CPU (x86-64-v4, 2 threads)"
   virtual std::string library() const = 0;  // "oneDNN 3.2.0"
   /// Throws UnsupportedGraphError when no engine takes the graph under the options.
-  virtual std::unique_ptr<const Plan> build(const CanonicalGraph&, const PlanOptions&) const = 0;
+  virtual std::unique_ptr<const Plan> build(const CanonicalGraph&, const PlanOptions&,
+                                            Device device) const = 0;
 };
 
 Backend& cpu_backend();
+Backend& cudnn_backend();  // exists where the build has it (STILETTO_HAS_CUDNN)
 
 }  // namespace stiletto::detail

@@ -68,7 +68,7 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
   e.allocator_ = options.allocator;
   e.lowered_ = canonicalize(trace, options);
   const CanonicalGraph& graph = e.lowered_.graph;
-  if (!graph.stores.empty()) e.plan_ = backend.build(graph, {options.max_workspace, options.deterministic});
+  if (!graph.stores.empty()) e.plan_ = backend.build(graph, PlanOptions(options), e.device_);
   for (const Tensor& tensor : graph.tensors) e.tensors_.push_back(e.footprint_of(tensor));
   for (std::size_t s = 0; s < graph.stores.size(); ++s) {
     e.stores_.push_back(e.footprint_of(graph.stores[s].tensor));

@@ -37,7 +37,7 @@ struct Key {
         io_dtype(options.io_dtype),
         intermediate_dtype(options.intermediate_dtype),
         compute_dtype(options.compute_dtype),
-        plan{options.max_workspace, options.deterministic} {}
+        plan(options) {}
 };
 
 bool same_node(const Node& a, const Node& b) {
@@ -68,8 +68,7 @@ bool same_lists(const std::vector<T>& a, const std::vector<T>& b, const Same& sa
 
 bool matches(const Key& key, const Trace& trace, const CompileOptions& options) {
   return key.io_dtype == options.io_dtype && key.intermediate_dtype == options.intermediate_dtype &&
-         key.compute_dtype == options.compute_dtype &&
-         key.plan == PlanOptions{options.max_workspace, options.deterministic} &&
+         key.compute_dtype == options.compute_dtype && key.plan == PlanOptions(options) &&
          key.results == trace.results() && same_lists(key.nodes, trace.nodes(), same_node) &&
          same_lists(key.arguments, trace.arguments(), same_argument) &&
          same_lists(key.captures, trace.captures(), same_capture) &&

@@ -115,7 +115,8 @@ class CpuBackend : public Backend {
   }
   std::string library() const override { return onednn_version(); }
 
-  std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options) const override {
+  std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
+                                    Device) const override {
     if (graph.compute_dtype != DType::float32 && graph.compute_dtype != DType::float64)
       refuse(graph, *this, text("it accumulates in float32 or float64, not in ", graph.compute_dtype),
              "compute_dtype");
