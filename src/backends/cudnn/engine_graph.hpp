@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cuDNN graph as plain data: what the lowering produces, what golden tests compare, and what the one
+// translation unit that knows cudnn-frontend turns into its objects. All tensors of a graph have one rank.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/op.hpp"
+#include "stiletto/dtype.hpp"
+
+namespace stiletto::detail::cudnn {
+
+struct EngineTensor {
+  enum class Role : std::uint8_t {
+    input,         // memory: tensors[source] of the canonical graph
+    output,        // memory: stores[source]
+    number,        // on the host, bound at each call: scalars[source]
+    constant,      // `value`, part of the plan
+    ones,          // a single 1 in device memory, read with strides of 0; the plan has it
+    intermediate,  // inside the engine
+  };
+  Role role = Role::intermediate;
+  std::uint32_t source = 0;
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> dims, strides;  // elements; an intermediate's strides are the engine's own
+  int alignment = 16;                       // bytes
+  double value = 0;
+};
+
+/// One operation. Pointwise: Op names the mode (copy is the identity, where takes value, other value, mask;
+/// all else in the order of the canonical graph). Reductions: sum, prod, max, min, abs_max, norm1, norm2.
+struct EngineNode {
+  Op op = Op::copy;
+  std::vector<std::uint32_t> inputs;
+  std::uint32_t output = 0;
+  DType compute = DType::float32;
+  double coefficient = 0;  // slope, bound or alpha of an activation
+};
+
+struct EngineGraph {
+  std::string form;  // how the canonical graph was re-expressed: "as it is", "65536 x 1024 x 64", …
+  std::vector<EngineTensor> tensors;
+  std::vector<EngineNode> nodes;  // topological
+
+  std::string to_string() const;
+};
+
+}  // namespace stiletto::detail::cudnn

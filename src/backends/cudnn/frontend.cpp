@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one translation unit that includes cudnn-frontend (half a minute of compiling): our plain graphs become
+// its objects, and its plans are built and executed.
+#include "backends/cudnn/frontend.hpp"
+
+#include <cudnn_frontend.h>
+
+#include <algorithm>
+
+#include "backends/cudnn/libraries.hpp"
+#include "backends/cudnn/target.hpp"
+#include "core/text.hpp"
+#include "graph/op_table.hpp"
+#include "stiletto/export.hpp"
+
+namespace cudnn_frontend {
+/// Where cudnn-frontend looks cuDNN's functions up; a program that includes it with dynamic loading links to
+/// this one.
+STILETTO_API void* cudnn_dlhandle = nullptr;
+}  // namespace cudnn_frontend
+
+namespace stiletto::detail::cudnn {
+namespace {
+
+namespace fe = cudnn_frontend;
+using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+std::optional<fe::DataType_t> type_of(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return fe::DataType_t::BOOLEAN;
+    case DType::int8:
+      return fe::DataType_t::INT8;
+    case DType::uint8:
+      return fe::DataType_t::UINT8;
+    case DType::int32:
+      return fe::DataType_t::INT32;
+    case DType::int64:
+      return fe::DataType_t::INT64;
+    case DType::float16:
+      return fe::DataType_t::HALF;
+    case DType::bfloat16:
+      return fe::DataType_t::BFLOAT16;
+    case DType::float32:
+      return fe::DataType_t::FLOAT;
+    case DType::float64:
+      return fe::DataType_t::DOUBLE;
+    case DType::float8_e4m3:
+      return fe::DataType_t::FP8_E4M3;
+    case DType::float8_e5m2:
+      return fe::DataType_t::FP8_E5M2;
+    case DType::float8_e8m0:
+      return fe::DataType_t::FP8_E8M0;
+    case DType::float4_e2m1:
+      return fe::DataType_t::FP4_E2M1;
+  }
+  return std::nullopt;
+}
+
+std::optional<fe::PointwiseMode_t> mode_of(Op op) {
+  using Mode = fe::PointwiseMode_t;
+  switch (op) {
+    case Op::copy:
+      return Mode::IDENTITY;
+    case Op::negate:
+      return Mode::NEG;
+    case Op::logical_not:
+      return Mode::LOGICAL_NOT;
+    case Op::abs:
+      return Mode::ABS;
+    case Op::exp:
+      return Mode::EXP;
+    case Op::log:
+      return Mode::LOG;
+    case Op::sqrt:
+      return Mode::SQRT;
+    case Op::rsqrt:
+      return Mode::RSQRT;
+    case Op::reciprocal:
+      return Mode::RECIPROCAL;
+    case Op::sin:
+      return Mode::SIN;
+    case Op::cos:
+      return Mode::COS;
+    case Op::tan:
+      return Mode::TAN;
+    case Op::tanh:
+      return Mode::TANH_FWD;
+    case Op::erf:
+      return Mode::ERF;
+    case Op::ceil:
+      return Mode::CEIL;
+    case Op::floor:
+      return Mode::FLOOR;
+    case Op::relu:
+    case Op::leaky_relu:
+    case Op::clipped_relu:
+      return Mode::RELU_FWD;
+    case Op::sigmoid:
+      return Mode::SIGMOID_FWD;
+    case Op::silu:
+      return Mode::SWISH_FWD;
+    case Op::softplus:
+      return Mode::SOFTPLUS_FWD;
+    case Op::elu:
+      return Mode::ELU_FWD;
+    case Op::gelu:
+      return Mode::GELU_FWD;
+    case Op::gelu_tanh:
+      return Mode::GELU_APPROX_TANH_FWD;
+    case Op::add:
+      return Mode::ADD;
+    case Op::subtract:
+      return Mode::SUB;
+    case Op::multiply:
+      return Mode::MUL;
+    case Op::divide:
+      return Mode::DIV;
+    case Op::less:
+      return Mode::CMP_LT;
+    case Op::less_equal:
+      return Mode::CMP_LE;
+    case Op::greater:
+      return Mode::CMP_GT;
+    case Op::greater_equal:
+      return Mode::CMP_GE;
+    case Op::equal:
+      return Mode::CMP_EQ;
+    case Op::not_equal:
+      return Mode::CMP_NEQ;
+    case Op::logical_and:
+      return Mode::LOGICAL_AND;
+    case Op::logical_or:
+      return Mode::LOGICAL_OR;
+    case Op::pow:
+      return Mode::POW;
+    case Op::fmod:
+      return Mode::MOD;
+    case Op::where:
+      return Mode::BINARY_SELECT;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<fe::ReductionMode_t> reduction_of(Op op) {
+  using Mode = fe::ReductionMode_t;
+  switch (op) {
+    case Op::sum:
+      return Mode::ADD;
+    case Op::prod:
+      return Mode::MUL;
+    case Op::max:
+      return Mode::MAX;
+    case Op::min:
+      return Mode::MIN;
+    case Op::abs_max:
+      return Mode::AMAX;
+    case Op::norm1:
+      return Mode::NORM1;
+    case Op::norm2:
+      return Mode::NORM2;
+    default:
+      return std::nullopt;
+  }
+}
+
+fe::HeurMode_t heuristic_of(Heuristic heuristic) {
+  switch (heuristic) {
+    case Heuristic::b:
+      return fe::HeurMode_t::B;
+    case Heuristic::fallback:
+      return fe::HeurMode_t::FALLBACK;
+    default:
+      return fe::HeurMode_t::A;
+  }
+}
+
+/// Before anything of the frontend is called: a symbol it looks up too early stays null.
+void use_libraries(bool planning) {
+  const Libraries& libraries = planning ? libraries_for_planning() : libraries_for_device();
+  static const bool once = [&] {
+    fe::cudnn_dlhandle = libraries.cudnn.handle;
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+template <class T>
+T mapped(const std::optional<T>& value, const char* what, Op op) {
+  if (!value) throw InternalError(text(what, " of ", name_of(op), " reached cuDNN; please report this"));
+  return *value;
+}
+
+/// Turns an EngineGraph into a frontend graph.
+class Translation {
+ public:
+  Translation(const EngineGraph& graph, fe::graph::Graph& out) : graph_(graph), out_(out) {}
+
+  void run() {
+    std::vector<bool> computed(graph_.tensors.size());
+    for (const EngineNode& node : graph_.nodes) computed[node.output] = true;
+    tensors_.resize(graph_.tensors.size());
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+      if (!computed[i]) tensors_[i] = leaf(i);
+    for (const EngineNode& node : graph_.nodes) add(node);
+  }
+
+ private:
+  static std::int64_t uid(std::size_t index) { return static_cast<std::int64_t>(index) + 1; }
+
+  TensorPointer leaf(std::size_t index) {
+    const EngineTensor& t = graph_.tensors[index];
+    auto attributes = t.role == EngineTensor::Role::constant
+                          ? fe::graph::Tensor_attributes(static_cast<float>(t.value))
+                          : fe::graph::Tensor_attributes();
+    attributes.set_uid(uid(index)).set_name(text("t", index));
+    if (t.role == EngineTensor::Role::constant) return out_.tensor(attributes);
+    attributes.set_dim(t.dims).set_stride(t.strides).set_data_type(*type_of(t.dtype));
+    if (t.role == EngineTensor::Role::number) attributes.set_is_pass_by_value(true);
+    attributes.set_alignment(t.alignment);
+    return out_.tensor(attributes);
+  }
+
+  void add(const EngineNode& node) {
+    const EngineTensor& t = graph_.tensors[node.output];
+    TensorPointer result = node.op == Op::matmul        ? matmul(node)
+                           : reduction_of(node.op)      ? reduction(node)
+                                                        : pointwise(node);
+    result->set_uid(uid(node.output)).set_name(text("t", node.output)).set_data_type(*type_of(t.dtype));
+    if (t.role == EngineTensor::Role::output)
+      result->set_output(true).set_dim(t.dims).set_stride(t.strides).set_alignment(t.alignment);
+    tensors_[node.output] = std::move(result);
+  }
+
+  TensorPointer matmul(const EngineNode& node) {
+    return out_.matmul(tensors_[node.inputs[0]], tensors_[node.inputs[1]],
+                       fe::graph::Matmul_attributes().set_compute_data_type(*type_of(node.compute)));
+  }
+
+  TensorPointer reduction(const EngineNode& node) {
+    auto result = out_.reduction(tensors_[node.inputs[0]],
+                                 fe::graph::Reduction_attributes()
+                                     .set_mode(mapped(reduction_of(node.op), "a reduction mode", node.op))
+                                     .set_compute_data_type(*type_of(node.compute)));
+    const EngineTensor& t = graph_.tensors[node.output];
+    std::vector<std::int64_t> strides(t.dims.size());
+    std::int64_t stride = 1;
+    for (std::size_t i = t.dims.size(); i-- > 0; stride *= t.dims[i]) strides[i] = stride;
+    result->set_dim(t.dims).set_stride(strides);
+    return result;
+  }
+
+  TensorPointer pointwise(const EngineNode& node) {
+    auto attributes = fe::graph::Pointwise_attributes()
+                          .set_mode(mapped(mode_of(node.op), "a pointwise mode", node.op))
+                          .set_compute_data_type(*type_of(node.compute));
+    const auto coefficient = static_cast<float>(node.coefficient);
+    if (node.op == Op::leaky_relu) attributes.set_relu_lower_clip_slope(coefficient);
+    if (node.op == Op::clipped_relu) attributes.set_relu_lower_clip(0).set_relu_upper_clip(coefficient);
+    if (node.op == Op::elu) attributes.set_elu_alpha(coefficient);
+    const auto input = [&](std::size_t i) { return tensors_[node.inputs[i]]; };
+    if (node.inputs.size() == 1) return out_.pointwise(input(0), attributes);
+    if (node.inputs.size() == 2) return out_.pointwise(input(0), input(1), attributes);
+    return out_.pointwise(input(0), input(1), input(2), attributes);
+  }
+
+  const EngineGraph& graph_;
+  fe::graph::Graph& out_;
+  std::vector<TensorPointer> tensors_;
+};
+
+std::string name_at(const fe::graph::Graph& graph, std::int64_t index) {
+  std::string name;
+  if (graph.get_plan_name_at_index(index, name).is_bad()) name = text("plan ", index);
+  return name;
+}
+
+std::string one_line(std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  return message;
+}
+
+class Built : public BuiltGraph {
+ public:
+  Built(std::shared_ptr<fe::graph::Graph> graph, std::int64_t index) : graph_(std::move(graph)), index_(index) {
+    std::int64_t bytes = 0;
+    if (graph_->get_workspace_size_plan_at_index(index_, bytes).is_good())
+      workspace_ = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 0));
+    engine_ = name_at(*graph_, index_);
+  }
+  std::size_t workspace() const override { return workspace_; }
+  std::string engine() const override { return engine_; }
+
+  void execute(cudnnContext* handle, std::vector<void*>& pointers, void* workspace) const override {
+    auto status = graph_->execute_plan_at_index(handle, pointers.data(), static_cast<int>(pointers.size()),
+                                                      workspace, index_);
+    if (status.is_bad())
+      throw DeviceError(text("executing ", engine_, " failed: ", one_line(status.get_message())));
+  }
+
+  std::vector<std::uint8_t> serialize() const override {
+    std::vector<std::uint8_t> data;
+    auto status = graph_->serialize(data);
+    if (status.is_bad())
+      throw DeviceError(text("cuDNN could not serialise ", engine_, ": ", one_line(status.get_message())));
+    return data;
+  }
+
+ private:
+  std::shared_ptr<fe::graph::Graph> graph_;
+  std::int64_t index_;
+  std::size_t workspace_ = 0;
+  std::string engine_;
+};
+
+}  // namespace
+
+struct Candidates::State {
+  std::shared_ptr<fe::graph::Graph> graph = std::make_shared<fe::graph::Graph>();
+  std::int64_t index = 0, count = 0;
+};
+
+Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cudnnContext* handle,
+                       const TargetProperties* target)
+    : state_(std::make_shared<State>()) {
+  use_libraries(handle == nullptr);
+  fe::graph::Graph& g = *state_->graph;
+  auto failed = [&](const char* step, fe::error_t status) {
+    if (status.is_good()) return false;
+    reasons.push_back({step, one_line(status.get_message())});
+    return true;
+  };
+  try {
+    if (handle == nullptr) {
+      auto properties = std::make_shared<fe::DeviceProperties>();
+      const std::vector<std::uint8_t> json(target->json.begin(), target->json.end());
+      if (failed("device properties", properties->deserialize(json))) return;
+      g.set_device_properties(properties);
+      g.set_sm_version(target->sm);
+    }
+    g.set_io_data_type(fe::DataType_t::FLOAT)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    Translation(graph, g).run();
+    if (failed("validation", g.validate())) return;
+    if (failed("operation graph", handle ? g.build_operation_graph(handle) : g.build_operation_graph())) return;
+    std::vector<fe::HeurMode_t> modes;
+    for (Heuristic heuristic : options.heuristics) modes.push_back(heuristic_of(heuristic));
+    if (modes.empty()) modes = {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK};
+    if (failed("heuristics", g.create_execution_plans(modes))) return;
+    if (options.deterministic) g.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
+    if (options.max_workspace)
+      g.deselect_workspace_greater_than(static_cast<std::int64_t>(*options.max_workspace));
+    state_->count = g.get_execution_plan_count();
+  } catch (const std::exception& error) {
+    if (dynamic_cast<const Error*>(&error) != nullptr) throw;
+    reasons.push_back({"cudnn-frontend", one_line(error.what())});
+  }
+}
+
+Candidates::~Candidates() = default;
+
+std::unique_ptr<const BuiltGraph> Candidates::next() {
+  while (state_->index < state_->count) {
+    const std::int64_t index = state_->index++;
+    auto status = state_->graph->build_plan_at_index(index);
+    if (status.is_good()) return std::make_unique<Built>(state_->graph, index);
+    const std::string message = one_line(status.get_message());
+    if (message.find("Deselecting execution plan") != std::string::npos) excluded_by = "deterministic";
+    if (message.find("workspace violation") != std::string::npos) excluded_by = "max_workspace";
+    reasons.push_back({name_at(*state_->graph, index), message});
+  }
+  return nullptr;
+}
+
+cudnnContext* create_handle() {
+  use_libraries(false);
+  cudnnHandle_t handle = nullptr;
+  const auto status = fe::detail::create_handle(&handle);
+  if (status != CUDNN_STATUS_SUCCESS)
+    throw DeviceError(text("cudnnCreate failed: ", fe::detail::get_error_string(status)));
+  return handle;
+}
+
+void set_stream(cudnnContext* handle, CUstream_st* stream) {
+  const auto status = fe::detail::set_stream(handle, stream);
+  if (status != CUDNN_STATUS_SUCCESS)
+    throw DeviceError(text("cudnnSetStream failed: ", fe::detail::get_error_string(status)));
+}
+
+}  // namespace stiletto::detail::cudnn

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rest of the backend asks of cudnn-frontend, which only frontend.cpp includes.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/cudnn/engine_graph.hpp"
+#include "compiler/backend.hpp"
+#include "stiletto/error.hpp"
+
+struct cudnnContext;
+struct CUstream_st;
+
+namespace stiletto::detail::cudnn {
+
+/// A cuDNN graph with a chosen plan. Immutable; any thread may execute it.
+class BuiltGraph {
+ public:
+  BuiltGraph() = default;
+  BuiltGraph(const BuiltGraph&) = delete;
+  BuiltGraph& operator=(const BuiltGraph&) = delete;
+  virtual ~BuiltGraph() = default;
+  virtual std::size_t workspace() const = 0;
+  virtual std::string engine() const = 0;  // cuDNN's own name of the plan
+  /// `pointers`: of the graph's tensors in order, without constants and intermediates; numbers are host
+  /// pointers. Throws DeviceError.
+  virtual void execute(cudnnContext* handle, std::vector<void*>& pointers, void* workspace) const = 0;
+  virtual std::vector<std::uint8_t> serialize() const = 0;
+};
+
+/// Plans of one graph, in the order of cuDNN's preference, built one at a time.
+class Candidates {
+ public:
+  /// With a handle, for its device; without, for `target`. Refusals so far are in `reasons`.
+  Candidates(const EngineGraph& graph, const PlanOptions& options, cudnnContext* handle,
+             const TargetProperties* target);
+  Candidates(const Candidates&) = delete;
+  Candidates& operator=(const Candidates&) = delete;
+  ~Candidates();
+  /// The next plan that can be built; null when there are no more.
+  std::unique_ptr<const BuiltGraph> next();
+  std::vector<EngineReason> reasons;
+  std::optional<std::string> excluded_by;  // the option that removed a candidate
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+cudnnContext* create_handle();                                      // of the current device; DeviceError
+void set_stream(cudnnContext* handle, CUstream_st* stream);  // DeviceError
+
+}  // namespace stiletto::detail::cudnn

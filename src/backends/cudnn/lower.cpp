@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values to nodes. Every value is asked for under a layout: the geometry's for results, and for the operands
+// of a product the same with the summed axis in its place.
+#include "backends/cudnn/lower.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "backends/cudnn/graph_builder.hpp"
+#include "backends/cudnn/pointwise.hpp"
+#include "core/dtype_info.hpp"
+#include "core/text.hpp"
+#include "graph/op_table.hpp"
+
+namespace stiletto::detail::cudnn {
+namespace {
+
+class Lowering {
+ public:
+  Lowering(const CanonicalGraph& graph, const Geometry& geometry)
+      : graph_(graph),
+        geometry_(geometry),
+        builder_(geometry.space.size(), graph.intermediate_dtype, graph.compute_dtype) {
+    builder_.graph_.form = geometry.form;
+  }
+
+  EngineGraph run() {
+    std::vector<std::uint32_t> stored;
+    for (const Store& store : graph_.stores) stored.push_back(lower(store.value, geometry_.space));
+    for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored[s]);
+    return std::move(builder_.graph_);
+  }
+
+ private:
+  using Dims = std::vector<std::int64_t>;
+
+  static Dims dims_of(AxisMask axes, const Layout& layout) {
+    Dims dims;
+    for (const Part& part : layout) dims.push_back(has(axes, part) ? part.extent : 1);
+    return dims;
+  }
+  static bool has(AxisMask axes, const Part& part) {
+    return part.axis >= 0 && axes.test(static_cast<std::size_t>(part.axis));
+  }
+
+  /// Memory under a layout; a dimension of 1 gets the stride that packing it would give.
+  EngineTensor memory(const Tensor& tensor, const Layout& layout) const {
+    EngineTensor t;
+    t.dtype = tensor.dtype;
+    t.alignment = tensor.alignment;
+    t.dims = dims_of(tensor.axes, layout);
+    t.strides.assign(layout.size(), 1);
+    AxisMask placed;
+    std::int64_t reach = 1;
+    for (std::size_t i = layout.size(); i-- > 0;) {
+      if (has(tensor.axes, layout[i])) {
+        const auto axis = static_cast<std::size_t>(layout[i].axis);
+        placed.set(axis);
+        t.strides[i] = tensor.strides[axis] * layout[i].step;
+        if (t.strides[i] < 0)
+          throw NotLowered{text(tensor.name, " is walked backwards along an axis that others walk forwards; "
+                                             "cuDNN takes no negative strides")};
+        reach = std::max(reach, t.strides[i] * t.dims[i]);
+      } else {
+        t.strides[i] = reach;
+      }
+    }
+    if (placed != tensor.axes)
+      throw NotLowered{text(tensor.name, " has an axis that a product or reduction beside it does not have")};
+    return t;
+  }
+
+  std::uint32_t lower(std::uint32_t index, const Layout& layout) {
+    for (const auto& [key, known] : lowered_[index])
+      if (key == layout) return known;
+    const std::uint32_t result = compute(graph_.values[index], layout);
+    lowered_[index].emplace_back(layout, result);
+    return result;
+  }
+
+  std::uint32_t compute(const Value& value, const Layout& layout) {
+    if (value.kind == Value::Kind::scalar) return builder_.number(value.source);
+    if (value.kind == Value::Kind::tensor) {
+      EngineTensor t = memory(graph_.tensors[value.source], layout);
+      t.role = EngineTensor::Role::input;
+      t.source = value.source;
+      return builder_.add(std::move(t));
+    }
+    switch (row_of(value.op).family) {
+      case Family::matmul:
+        return product(value, layout);
+      case Family::reduction:
+        return reduction(value, layout);
+      case Family::softmax:
+        return softmax(value, layout);
+      default: {
+        std::vector<std::uint32_t> inputs;
+        for (std::size_t i = 0; i < value.arity; ++i) inputs.push_back(lower(value.inputs[i], layout));
+        return lower_pointwise(builder_, value, inputs, operand_dtypes(value));
+      }
+    }
+  }
+
+  std::vector<DType> operand_dtypes(const Value& value) const {
+    std::vector<DType> dtypes;
+    for (std::size_t i = 0; i < value.arity; ++i) dtypes.push_back(graph_.values[value.inputs[i]].dtype);
+    return dtypes;
+  }
+
+  // ---- products ----
+
+  static Part& row_of_layout(Layout& layout) { return layout[layout.size() - 2]; }
+  static Part& column_of_layout(Layout& layout) { return layout[layout.size() - 1]; }
+
+  std::uint32_t product(const Value& value, const Layout& layout) {
+    Part inner;
+    if (value.contracted.count() > 1) throw NotLowered{"a product over more than one axis that do not merge"};
+    for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
+      if (value.contracted.test(axis)) inner = {static_cast<int>(axis), graph_.extents[axis], 1};
+    std::uint32_t left = value.inputs[0], right = value.inputs[1];
+    Layout rows = layout, columns = layout;
+    // (a·b)ᵀ is bᵀ·aᵀ: whichever operand has the axis that lies in the rows is the left one.
+    if (has(graph_.values[right].axes, row_of_layout(rows)) && !has(graph_.values[left].axes, row_of_layout(rows)))
+      std::swap(left, right);
+    column_of_layout(rows) = inner;
+    row_of_layout(columns) = inner;
+    const std::uint32_t a = operand(left, rows), b = operand(right, columns);
+    const auto& attributes = std::get<MatmulAttributes>(value.attributes);
+    std::uint32_t result = multiply(a, b, value.dtype, dims_of(product_axes(value), layout));
+    if (attributes.alpha.value != 1) result = scaled(result, attributes.alpha.value, value.dtype);
+    if (value.arity < 3) return result;
+    std::uint32_t c = lower(value.inputs[2], layout);
+    if (attributes.beta.value != 1) c = scaled(c, attributes.beta.value, value.dtype);
+    return builder_.pointwise(Op::add, {result, c}, builder_.held(value.dtype));
+  }
+
+  AxisMask product_axes(const Value& value) const {
+    return (graph_.values[value.inputs[0]].axes | graph_.values[value.inputs[1]].axes) & ~value.contracted;
+  }
+
+  std::uint32_t scaled(std::uint32_t x, double factor, DType dtype) {
+    if (is_integer(dtype))
+      throw NotLowered{text("alpha and beta of ", dtype, " products are not exact in cuDNN's float32")};
+    return builder_.pointwise(Op::multiply, {x, builder_.constant(factor)}, builder_.held(dtype));
+  }
+
+  /// A computed operand is held at its own type, as if it had been written to memory.
+  std::uint32_t operand(std::uint32_t index, const Layout& layout) {
+    const Value& value = graph_.values[index];
+    if (value.kind == Value::Kind::scalar) throw NotLowered{"a product with a number as an operand"};
+    return lower(index, layout);
+  }
+
+  std::uint32_t multiply(std::uint32_t a, std::uint32_t b, DType dtype, Dims dims) {
+    const bool integers = is_integer(dtype);
+    const DType compute = integers ? DType::int32 : builder_.compute_of(dtype);
+    return builder_.node(Op::matmul, {a, b}, integers ? DType::int32 : builder_.held(dtype), std::move(dims), compute);
+  }
+
+  // ---- reductions ----
+
+  std::uint32_t reduction(const Value& value, const Layout& layout) {
+    if (value.contracted.none()) return single(value, layout);
+    if (geometry_.summed) return sum_as_product(value, layout);
+    std::uint32_t x = lower(value.inputs[0], layout);
+    check_exact(value);
+    Op op = value.op;
+    if (op == Op::logsumexp) return logsumexp(value, x, layout);
+    if (op == Op::mean) {
+      x = scaled(x, 1 / static_cast<double>(graph_.size_of(value.contracted)), DType::float32);
+      op = Op::sum;
+    }
+    return reduce(op, x, value.dtype, dims_of(value.axes, layout));
+  }
+
+  std::uint32_t reduce(Op op, std::uint32_t x, DType dtype, Dims dims) {
+    return builder_.node(op, {x}, builder_.held(dtype), std::move(dims), builder_.compute_of(dtype));
+  }
+
+  void check_exact(const Value& value) const {
+    if (is_integer(value.dtype) || value.dtype == DType::boolean)
+      throw NotLowered{text(name_of(value.op), " of ", graph_.values[value.inputs[0]].dtype,
+                            " is not exact in cuDNN's float32")};
+  }
+
+  /// Every axis has extent 1: what is left of the operation.
+  std::uint32_t single(const Value& value, const Layout& layout) {
+    const std::uint32_t x = lower(value.inputs[0], layout);
+    const DType held = builder_.held(value.dtype);
+    if (value.op == Op::abs_max || value.op == Op::norm1 || value.op == Op::norm2)
+      return builder_.pointwise(Op::abs, {x}, held);
+    return builder_.at(x).dtype == held ? x : builder_.convert(x, value.dtype);
+  }
+
+  std::uint32_t sum_as_product(const Value& value, const Layout& layout) {
+    check_exact(value);
+    const Value& x = graph_.values[value.inputs[0]];
+    if (x.dtype != DType::float16 && x.dtype != DType::bfloat16)
+      throw NotLowered{text("a sum as a product with ones would round ", x.dtype, " operands")};
+    check_exact_prologue(value.inputs[0]);
+    Layout columns = layout;
+    row_of_layout(columns) = *geometry_.summed;
+    std::uint32_t b = lower(value.inputs[0], columns);
+    builder_.at(b).dtype = builder_.at(b).role == EngineTensor::Role::intermediate ? x.dtype : builder_.at(b).dtype;
+    AxisMask axes = x.axes;
+    const Dims dims = dims_of(axes, layout);
+    std::uint32_t result = multiply(ones(x.dtype, layout.size()), b, DType::float32, dims);
+    if (value.op == Op::mean)
+      result = scaled(result, 1 / static_cast<double>(graph_.size_of(value.contracted)), DType::float32);
+    const Dims left = dims_of(value.axes, layout);
+    return left == dims ? result : reduce(Op::sum, result, DType::float32, left);
+  }
+
+  /// A prologue is rounded to the operand's type, so only what is exact there may stand in one.
+  void check_exact_prologue(std::uint32_t index) const {
+    const Value& value = graph_.values[index];
+    if (value.kind != Value::Kind::operation) return;
+    static constexpr Op exact[] = {Op::negate, Op::abs, Op::relu, Op::where, Op::cast, Op::copy,
+                                   Op::maximum, Op::minimum, Op::clamp};
+    if (std::find(std::begin(exact), std::end(exact), value.op) == std::end(exact))
+      throw NotLowered{text("the sum of a ", name_of(value.op),
+                            " as a product with ones would round each term to ", value.dtype)};
+  }
+
+  std::uint32_t ones(DType dtype, std::size_t rank) {
+    EngineTensor t;
+    t.role = EngineTensor::Role::ones;
+    t.dtype = dtype;
+    t.dims.assign(rank, 1);
+    t.dims.back() = geometry_.summed->extent;
+    t.strides.assign(rank, 1);
+    t.strides.back() = 0;
+    return builder_.add(std::move(t));
+  }
+
+  // ---- composites ----
+
+  std::uint32_t logsumexp(const Value& value, std::uint32_t x, const Layout& layout) {
+    const Dims dims = dims_of(value.axes, layout);
+    const DType d = builder_.held(value.dtype);
+    const std::uint32_t top = reduce(Op::max, x, value.dtype, dims);
+    const std::uint32_t terms = builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, top}, d)}, d);
+    const std::uint32_t total = reduce(Op::sum, terms, value.dtype, dims);
+    return builder_.pointwise(Op::add, {builder_.pointwise(Op::log, {total}, d), top}, d);
+  }
+
+  std::uint32_t softmax(const Value& value, const Layout& layout) {
+    const std::uint32_t x = lower(value.inputs[0], layout);
+    const Dims dims = dims_of(value.axes & ~value.contracted, layout);
+    const DType d = builder_.held(value.dtype);
+    const std::uint32_t top = reduce(Op::max, x, value.dtype, dims);
+    const std::uint32_t terms = builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, top}, d)}, d);
+    return builder_.pointwise(Op::divide, {terms, reduce(Op::sum, terms, value.dtype, dims)}, d);
+  }
+
+  // ---- stores ----
+
+  void write(std::size_t s, std::uint32_t x) {
+    const Store& store = graph_.stores[s];
+    EngineTensor t = memory(store.tensor, geometry_.space);
+    t.role = EngineTensor::Role::output;
+    t.source = static_cast<std::uint32_t>(s);
+    if (needs_conversion(builder_.at(x), store)) x = builder_.convert(x, store.tensor.dtype);
+    if (builder_.at(x).dims != t.dims && graph_.values[store.value].kind == Value::Kind::scalar)
+      throw NotLowered{"a plain fill beside computed values; fill that array in a call of its own"};
+    if (!can_become_output(x, t.dtype) || builder_.at(x).dims != t.dims)
+      x = builder_.node(Op::copy, {x}, t.dtype, t.dims, builder_.compute_of(t.dtype));
+    builder_.at(x) = std::move(t);
+  }
+
+  /// Rounding to a narrower float happens in the store itself; everything else is nodes.
+  bool needs_conversion(const EngineTensor& x, const Store& store) const {
+    const DType to = store.tensor.dtype;
+    if (x.dtype == to) return false;
+    const bool plain = is_floating(to) && (is_floating(x.dtype) || is_integer(x.dtype) || is_float8(x.dtype));
+    if (plain) return false;
+    // 8-bit integers are held as floats, whole ones.
+    const DType logical = graph_.values[store.value].dtype;
+    return !(logical == to && (to == DType::int8 || to == DType::uint8));
+  }
+
+  /// Nothing else reads it, and writing it at `dtype` rounds as often as our rules say: a value that was cast
+  /// to another type first keeps that step.
+  bool can_become_output(std::uint32_t x, DType dtype) const {
+    const EngineTensor& t = builder_.at(x);
+    if (t.role != EngineTensor::Role::intermediate) return false;
+    if (t.dtype != dtype && t.dtype != builder_.held(DType::float32)) return false;
+    const auto& nodes = builder_.graph_.nodes;
+    return std::none_of(nodes.begin(), nodes.end(), [&](const EngineNode& node) {
+      return std::find(node.inputs.begin(), node.inputs.end(), x) != node.inputs.end();
+    });
+  }
+
+  const CanonicalGraph& graph_;
+  const Geometry& geometry_;
+  GraphBuilder builder_;
+  std::map<std::uint32_t, std::vector<std::pair<Layout, std::uint32_t>>> lowered_;
+};
+
+}  // namespace
+
+EngineGraph lower(const CanonicalGraph& graph, const Geometry& geometry) {
+  return Lowering(graph, geometry).run();
+}
+
+}  // namespace stiletto::detail::cudnn

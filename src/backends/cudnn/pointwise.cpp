@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cudnn/pointwise.hpp"
+
+#include "backends/cudnn/lower.hpp"
+#include "core/dtype_info.hpp"
+#include "core/text.hpp"
+#include "graph/op_table.hpp"
+
+namespace stiletto::detail::cudnn {
+namespace {
+
+class PointwiseLowering {
+ public:
+  PointwiseLowering(GraphBuilder& builder, const Value& value, std::span<const std::uint32_t> inputs,
+                    std::span<const DType> dtypes)
+      : builder_(builder), value_(value), inputs_(inputs.begin(), inputs.end()), dtypes_(dtypes) {}
+
+  std::uint32_t run() {
+    check_exact();
+    const TypeRule rule = row_of(value_.op).rule;
+    if (value_.op == Op::cast || value_.op == Op::copy) return cast();
+    if (rule == TypeRule::logical || value_.operand == DType::boolean) return logical();
+    if (value_.op != Op::where)
+      for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i] = as_number(inputs_[i]);
+    const DType held = builder_.held(value_.dtype);
+    switch (value_.op) {
+      case Op::where:
+        return builder_.select(as_mask(inputs_[0]), as_number(inputs_[1]), as_number(inputs_[2]), held);
+      case Op::maximum:
+      case Op::minimum:
+        return builder_.extremum(value_.op == Op::maximum, inputs_[0], inputs_[1], held);
+      case Op::clamp:
+        return builder_.extremum(false, builder_.extremum(true, inputs_[0], inputs_[1], held), inputs_[2], held);
+      case Op::square:
+        return builder_.pointwise(Op::multiply, {inputs_[0], inputs_[0]}, held);
+      case Op::atan2:
+        throw NotLowered{"cudnn-frontend has no mode for atan2"};
+      default:
+        return plain(rule == TypeRule::compare ? DType::boolean : held);
+    }
+  }
+
+ private:
+  std::uint32_t plain(DType dtype) {
+    double coefficient = 0;
+    if (const auto* c = std::get_if<CoefficientAttributes>(&value_.attributes)) coefficient = c->coefficient.value;
+    if (inputs_.size() == 1) return builder_.pointwise(value_.op, {inputs_[0]}, dtype, coefficient);
+    return builder_.pointwise(value_.op, {inputs_[0], inputs_[1]}, dtype, coefficient);
+  }
+
+  std::uint32_t as_mask(std::uint32_t x) {
+    return builder_.at(x).dtype == DType::boolean ? x : builder_.convert(x, DType::boolean);
+  }
+  std::uint32_t as_number(std::uint32_t x) {
+    return builder_.at(x).dtype == DType::boolean ? builder_.convert(x, builder_.held(DType::float32)) : x;
+  }
+
+  std::uint32_t cast() {
+    const std::uint32_t x = inputs_[0];
+    const bool same = value_.op == Op::copy ? dtypes_[0] == value_.dtype : builder_.at(x).dtype == value_.dtype;
+    return same ? x : builder_.convert(x, value_.dtype);
+  }
+
+  /// Booleans: + and maximum are or, * and minimum are and.
+  std::uint32_t logical() {
+    for (std::uint32_t& input : inputs_) input = as_mask(input);
+    switch (value_.op) {
+      case Op::logical_not:
+        return builder_.pointwise(Op::logical_not, {inputs_[0]}, DType::boolean);
+      case Op::logical_and:
+      case Op::multiply:
+      case Op::minimum:
+        return builder_.pointwise(Op::logical_and, {inputs_[0], inputs_[1]}, DType::boolean);
+      case Op::logical_or:
+      case Op::add:
+      case Op::maximum:
+        return builder_.pointwise(Op::logical_or, {inputs_[0], inputs_[1]}, DType::boolean);
+      case Op::where:
+        return either(inputs_[0], inputs_[1], inputs_[2]);
+      default:  // comparisons, as 0 and 1
+        return builder_.pointwise(value_.op, {as_number(inputs_[0]), as_number(inputs_[1])}, DType::boolean);
+    }
+  }
+
+  std::uint32_t either(std::uint32_t condition, std::uint32_t a, std::uint32_t b) {
+    const std::uint32_t first = builder_.pointwise(Op::logical_and, {condition, a}, DType::boolean);
+    const std::uint32_t other = builder_.pointwise(Op::logical_not, {condition}, DType::boolean);
+    const std::uint32_t second = builder_.pointwise(Op::logical_and, {other, b}, DType::boolean);
+    return builder_.pointwise(Op::logical_or, {first, second}, DType::boolean);
+  }
+
+  /// cuDNN computes integers in float32: exact for 8 bits where nothing leaves their range, and not for more.
+  void check_exact() const {
+    const DType d = value_.operand;
+    if (!is_integer(d) || value_.op == Op::cast) return;
+    const bool stays = value_.op == Op::maximum || value_.op == Op::minimum || value_.op == Op::where ||
+                       value_.op == Op::clamp || value_.op == Op::relu || value_.op == Op::copy ||
+                       row_of(value_.op).rule == TypeRule::compare || value_.op == Op::ceil ||
+                       value_.op == Op::floor || (value_.op == Op::abs && d == DType::uint8);
+    const bool narrow = d == DType::int8 || d == DType::uint8;
+    if (!narrow || !stays)
+      throw NotLowered{text(name_of(value_.op), " of ", d, " is computed in float32 by cuDNN, which is not exact; "
+                            "cast to a floating-point dtype first")};
+  }
+
+  GraphBuilder& builder_;
+  const Value& value_;
+  std::vector<std::uint32_t> inputs_;
+  std::span<const DType> dtypes_;
+};
+
+}  // namespace
+
+std::uint32_t lower_pointwise(GraphBuilder& builder, const Value& value, std::span<const std::uint32_t> inputs,
+                              std::span<const DType> dtypes) {
+  return PointwiseLowering(builder, value, inputs, dtypes).run();
+}
+
+}  // namespace stiletto::detail::cudnn

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pointwise value as nodes.
+#pragma once
+#include <span>
+
+#include "backends/cudnn/graph_builder.hpp"
+#include "compiler/canonical.hpp"
+
+namespace stiletto::detail::cudnn {
+
+/// `inputs` are the lowered operands, `dtypes` their logical dtypes. Throws NotLowered where cuDNN's result
+/// would not be ours.
+std::uint32_t lower_pointwise(GraphBuilder& builder, const Value& value, std::span<const std::uint32_t> inputs,
+                              std::span<const DType> dtypes);
+
+}  // namespace stiletto::detail::cudnn
