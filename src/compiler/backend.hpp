@@ -12,6 +12,7 @@
 
 #include "compiler/canonical.hpp"
 #include "stiletto/compile.hpp"
+#include "stiletto/error.hpp"
 
 namespace stiletto::detail {
 
@@ -29,7 +30,7 @@ struct PlanOptions {
 };
 
 /// One execution: element pointers of graph.tensors and graph.stores (offsets applied), the numbers, and
-/// scratch.
+/// scratch, which a GPU's backend finds itself.
 struct Invocation {
   std::span<void* const> tensors;
   std::span<void* const> stores;
@@ -64,6 +65,15 @@ class Backend {
   virtual std::unique_ptr<const Plan> build(const CanonicalGraph&, const PlanOptions&,
                                             Device device) const = 0;
 };
+
+/// Why no engine takes a graph: the parts of an UnsupportedGraphError.
+struct Refusal {
+  std::string target, library;
+  std::vector<EngineReason> reasons;
+  std::optional<std::string> excluded_by;  // the option that removed the last candidates
+  std::string hint;                        // the way out, a clause
+};
+[[noreturn]] void throw_unsupported(const CanonicalGraph& graph, Refusal refusal);
 
 Backend& cpu_backend();
 Backend& cudnn_backend();  // exists where the build has it (STILETTO_HAS_CUDNN)

@@ -11,8 +11,13 @@
 namespace stiletto::detail {
 
 Backend& backend_for(Device device) {
-  if (device.is_cuda()) allocate(device, 0);  // says what is missing
-  return cpu_backend();
+  if (device.is_cpu()) return cpu_backend();
+#ifdef STILETTO_HAS_CUDNN
+  return cudnn_backend();
+#else
+  throw DeviceError(text("this build of Stiletto has no backend for ", device,
+                         "; use Device::cpu(), or a build with the cuDNN backend"));
+#endif
 }
 
 namespace {
@@ -59,6 +64,9 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
   const auto result = std::make_shared<Executable>();
   Executable& e = *result;
   e.device_ = common_device(trace);
+  if (options.target && e.device_.is_cpu())
+    throw DeviceError(text("compile: the option target is a GPU, and the arrays are on ", e.device_,
+                           "; pass spec(shape, dtype) or arrays on a GPU"));
   const Backend& backend = backend_for(e.device_);
   e.trace_text_ = trace.to_string();
   e.arguments_ = trace.arguments();

@@ -95,19 +95,6 @@ class CpuPlan : public Plan {
   Schedule schedule_;
 };
 
-[[noreturn]] void refuse(const CanonicalGraph& graph, const Backend& backend, const std::string& reason,
-                         std::optional<std::string> excluded_by) {
-  UnsupportedGraphError error(
-      text("no engine takes this graph on ", backend.target(), " with ", backend.library(), ": ", reason,
-           excluded_by ? text(" (option ", *excluded_by, ")") : std::string(), "\n", graph.to_string()));
-  error.graph = graph.to_string();
-  error.target = backend.target();
-  error.library = backend.library();
-  error.reasons.push_back({"cpu", reason});
-  error.excluded_by = std::move(excluded_by);
-  throw error;
-}
-
 class CpuBackend : public Backend {
  public:
   std::string target() const override {
@@ -118,15 +105,21 @@ class CpuBackend : public Backend {
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
                                     Device) const override {
     if (graph.compute_dtype != DType::float32 && graph.compute_dtype != DType::float64)
-      refuse(graph, *this, text("it accumulates in float32 or float64, not in ", graph.compute_dtype),
-             "compute_dtype");
+      refuse(graph, text("it accumulates in float32 or float64, not in ", graph.compute_dtype), "compute_dtype",
+             "leave compute_dtype at float32");
     auto plan = std::make_unique<CpuPlan>(schedule(graph));
     if (options.max_workspace && plan->workspace() > *options.max_workspace)
-      refuse(graph, *this,
+      refuse(graph,
              text("it needs ", plan->workspace(), " bytes of workspace, max_workspace is ",
                   *options.max_workspace),
-             "max_workspace");
+             "max_workspace", text("allow max_workspace of ", plan->workspace()));
     return plan;
+  }
+
+ private:
+  [[noreturn]] void refuse(const CanonicalGraph& graph, const std::string& reason, const char* option,
+                           std::string hint) const {
+    throw_unsupported(graph, {target(), library(), {{"cpu", reason}}, option, std::move(hint)});
   }
 };
 

@@ -124,7 +124,11 @@ class Lowering {
       std::swap(left, right);
     column_of_layout(rows) = inner;
     row_of_layout(columns) = inner;
-    const std::uint32_t a = operand(left, rows), b = operand(right, columns);
+    std::uint32_t a = operand(left, rows), b = operand(right, columns);
+    if (builder_.at(a).dtype != builder_.at(b).dtype) {  // engines want one type; the common one holds both
+      a = as_type(a, value.dtype);
+      b = as_type(b, value.dtype);
+    }
     const auto& attributes = std::get<MatmulAttributes>(value.attributes);
     std::uint32_t result = multiply(a, b, value.dtype, dims_of(product_axes(value), layout));
     if (attributes.alpha.value != 1) result = scaled(result, attributes.alpha.value, value.dtype);
@@ -132,6 +136,10 @@ class Lowering {
     std::uint32_t c = lower(value.inputs[2], layout);
     if (attributes.beta.value != 1) c = scaled(c, attributes.beta.value, value.dtype);
     return builder_.pointwise(Op::add, {result, c}, builder_.held(value.dtype));
+  }
+
+  std::uint32_t as_type(std::uint32_t x, DType dtype) {
+    return builder_.at(x).dtype == dtype ? x : builder_.convert(x, dtype);
   }
 
   AxisMask product_axes(const Value& value) const {

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuDNN as a backend: the ways of placing a graph are tried in order, each with cuDNN's candidates, until a
+// plan is built that also launches.
+#include <algorithm>
+#include <array>
+
+#include "backends/cudnn/cuda_runtime.hpp"
+#include "backends/cudnn/frontend.hpp"
+#include "backends/cudnn/handles.hpp"
+#include "backends/cudnn/libraries.hpp"
+#include "backends/cudnn/lower.hpp"
+#include "backends/cudnn/target.hpp"
+#include "backends/cudnn/workspace.hpp"
+#include "compiler/backend.hpp"
+#include "core/text.hpp"
+#include "stiletto/cuda.hpp"
+#include "stiletto/error.hpp"
+
+namespace stiletto::detail {
+namespace cudnn {
+namespace {
+
+/// The pointers and numbers of one execution; a thread reuses its own.
+struct Frame {
+  std::vector<void*> pointers;
+  std::vector<float> numbers;
+};
+Frame& frame_of_thread() {
+  thread_local Frame frame;
+  return frame;
+}
+
+class CudnnPlan : public Plan {
+ public:
+  CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built, int device, bool present)
+      : graph_(std::move(graph)), built_(std::move(built)), device_(device), present_(present) {}
+
+  std::size_t workspace() const override { return built_->workspace(); }
+
+  void execute(const Invocation& invocation) const override {
+    if (!present_) throw DeviceError("this plan was built for a GPU that is not here; it can only be inspected");
+    const CurrentDevice current(device_);
+    CUstream_st* stream = current_stream();
+    Frame& frame = frame_of_thread();
+    bind(frame, [&](const EngineTensor& t) -> void* {
+      return t.role == EngineTensor::Role::input ? invocation.tensors[t.source] : invocation.stores[t.source];
+    }, invocation.scalars);
+    built_->execute(handle_for(device_, stream), frame.pointers, cudnn::workspace(device_, stream, workspace()));
+  }
+
+  /// Whether the plan's kernels can be launched, which building it does not tell: its work is captured, and the
+  /// capture thrown away. Nothing is read or written. Empty: yes.
+  std::string launch_problem() const;
+
+  /// Engines write an element after they have read its operands; products read theirs again and again.
+  bool allows_in_place(std::size_t, std::size_t) const override { return true; }
+
+  std::string describe() const override {
+    return text("  cudnn ", built_->engine(), ", ", graph_.form, ", workspace ", workspace(), " bytes\n");
+  }
+
+ private:
+  template <class Memory>
+  void bind(Frame& frame, const Memory& memory, std::span<const ScalarValue> scalars) const {
+    frame.pointers.clear();
+    frame.numbers.resize(scalars.size());
+    for (const EngineTensor& t : graph_.tensors) {
+      switch (t.role) {
+        case EngineTensor::Role::input:
+        case EngineTensor::Role::output:
+          frame.pointers.push_back(memory(t));
+          break;
+        case EngineTensor::Role::number:
+          frame.numbers[t.source] = static_cast<float>(scalars[t.source].as_double());
+          frame.pointers.push_back(&frame.numbers[t.source]);
+          break;
+        case EngineTensor::Role::ones:
+          frame.pointers.push_back(one_on_device(device_, t.dtype));
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  EngineGraph graph_;
+  std::unique_ptr<const BuiltGraph> built_;
+  int device_;
+  bool present_;
+};
+
+/// A stream of the current device that is capturing while this lives.
+class Capture {
+ public:
+  Capture() {
+    check(cuda().StreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "trying a plan");
+    const cudaError_t begun = cuda().StreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
+    if (begun != cudaSuccess) {
+      cuda().StreamDestroy(stream_);
+      check(begun, "trying a plan");
+    }
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  ~Capture() {
+    cudaGraph_t graph = end();
+    if (graph != nullptr) cuda().GraphDestroy(graph);
+    cuda().StreamDestroy(stream_);
+    cuda().GetLastError();  // what was wrong has been said; later calls of anyone must not meet it
+  }
+  cudaStream_t stream() const { return stream_; }
+  cudaGraph_t end() {
+    cudaGraph_t graph = nullptr;
+    if (capturing_) cuda().StreamEndCapture(stream_, &graph);
+    capturing_ = false;
+    return graph;
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  bool capturing_ = true;
+};
+
+std::string CudnnPlan::launch_problem() const {
+  const CurrentDevice current(device_);
+  std::size_t numbers = 0;
+  for (const EngineTensor& t : graph_.tensors)
+    if (t.role == EngineTensor::Role::number) numbers = std::max<std::size_t>(numbers, t.source + 1);
+  const std::vector<ScalarValue> scalars(numbers);
+  if (std::any_of(graph_.tensors.begin(), graph_.tensors.end(),
+                  [](const EngineTensor& t) { return t.role == EngineTensor::Role::ones; }))
+    one_on_device(device_, DType::float16);  // allocates at first use, which a capture must not meet
+  cudnnContext* handle = handle_for(device_, nullptr);
+  Frame frame;
+  Capture capture;
+  // Never followed: distinct addresses, aligned like any allocation.
+  constexpr std::uintptr_t somewhere = std::uintptr_t{1} << 40U;
+  bind(frame, [&](const EngineTensor&) {
+    return reinterpret_cast<void*>(somewhere + (frame.pointers.size() << 32U));
+  }, scalars);
+  try {
+    handle = handle_for(device_, capture.stream());
+    built_->execute(handle, frame.pointers, workspace() == 0 ? nullptr : reinterpret_cast<void*>(somewhere >> 1U));
+  } catch (const DeviceError& error) {
+    handle_for(device_, nullptr);
+    return error.what();
+  }
+  handle_for(device_, nullptr);
+  cudaGraph_t graph = capture.end();
+  if (graph == nullptr) return "its launch could not be captured";
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t status = cuda().GraphInstantiate(&executable, graph, 0);
+  cuda().GraphDestroy(graph);
+  if (executable != nullptr) cuda().GraphExecDestroy(executable);
+  return status == cudaSuccess ? "" : text("launching it fails: ", cuda().GetErrorString(status));
+}
+
+class CudnnBackend : public Backend {
+ public:
+  std::string target() const override {
+    return has_driver() ? TargetAccess::properties(Target::current()).name : "no NVIDIA GPU";
+  }
+  std::string library() const override {
+    return text("cuDNN ", (has_driver() ? libraries_for_device() : libraries_for_planning()).cudnn.version);
+  }
+
+  std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
+                                    Device device) const override {
+    Attempt attempt{options, device, {}, {}};
+    attempt.choose_target();
+    std::string refusal;
+    const std::vector<Geometry> ways = geometries(graph, refusal);
+    for (const Geometry& geometry : ways) {
+      try {
+        if (auto plan = attempt.plan(lower(graph, geometry))) return plan;
+      } catch (const NotLowered& not_lowered) {
+        attempt.reasons.push_back({"lowering, " + geometry.form, not_lowered.reason});
+      }
+    }
+    if (ways.empty()) attempt.reasons.push_back({"lowering", refusal});
+    throw_unsupported(graph, {attempt.target_name, library(), attempt.reasons, attempt.excluded_by, {}});
+  }
+
+ private:
+  struct Attempt {
+    const PlanOptions& options;
+    Device device;
+    std::vector<EngineReason> reasons;
+    std::optional<std::string> excluded_by;
+    bool present = false;
+    std::optional<Target> target;
+    std::string target_name;
+
+    /// The GPU that is there, unless another one was asked for.
+    void choose_target() {
+      if (has_driver()) {
+        target = Target::current(device.index());
+        present = !options.target || *options.target == *target;
+      } else if (!options.target) {
+        libraries_for_device();  // says what is missing
+      }
+      if (options.target) target = options.target;
+      const TargetProperties& properties = TargetAccess::properties(*target);
+      target_name = text(properties.name, " (sm_", properties.sm, ")");
+    }
+
+    std::unique_ptr<const Plan> plan(EngineGraph graph) {
+      const std::string form = graph.form;
+      const CurrentDevice current(present ? device.index() : -1);
+      Candidates candidates(graph, options, present ? handle_for(device.index(), nullptr) : nullptr,
+                            &TargetAccess::properties(*target));
+      std::unique_ptr<const Plan> result;
+      while (auto built = candidates.next()) {
+        const std::string engine = built->engine();
+        auto plan = std::make_unique<CudnnPlan>(graph, std::move(built), device.index(), present);
+        const std::string problem = present ? plan->launch_problem() : std::string();
+        if (problem.empty()) {
+          result = std::move(plan);
+          break;
+        }
+        candidates.reasons.push_back({engine, problem});
+      }
+      for (EngineReason& reason : candidates.reasons)
+        reasons.push_back({text(reason.engine, ", ", form), std::move(reason.reason)});
+      if (candidates.excluded_by) excluded_by = candidates.excluded_by;
+      return result;
+    }
+  };
+};
+
+}  // namespace
+}  // namespace cudnn
+
+Backend& cudnn_backend() {
+  static Backend& backend = *new cudnn::CudnnBackend;  // never destroyed: plans may outlive static destruction
+  return backend;
+}
+
+}  // namespace stiletto::detail

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuDNN handles, one per thread and device, and what else lives as long as the process does on each device.
+#pragma once
+#include "stiletto/dtype.hpp"
+
+struct cudnnContext;
+struct CUstream_st;
+
+namespace stiletto::detail::cudnn {
+
+/// This thread's handle for the device that is current, with its work going to `stream`. Handles of threads
+/// that ended are used by later ones; none is ever destroyed, so that nothing is called when the process ends.
+cudnnContext* handle_for(int device, CUstream_st* stream);
+
+/// A single 1 of the dtype (float16 or bfloat16) in the memory of the current device.
+void* one_on_device(int device, DType dtype);
+
+}  // namespace stiletto::detail::cudnn

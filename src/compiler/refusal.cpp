@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error that says why no engine takes a graph.
+#include "compiler/backend.hpp"
+#include "core/text.hpp"
+
+namespace stiletto::detail {
+
+void throw_unsupported(const CanonicalGraph& graph, Refusal refusal) {
+  std::string what = text("no engine takes this graph on ", refusal.target, " with ", refusal.library);
+  if (refusal.reasons.size() == 1) {
+    what += ": " + refusal.reasons[0].reason;
+  } else {
+    for (const EngineReason& reason : refusal.reasons) what += text("\n  ", reason.engine, ": ", reason.reason);
+    if (!refusal.reasons.empty()) what += "\n ";
+  }
+  if (refusal.excluded_by) what += text(" (option ", *refusal.excluded_by, ")");
+  if (!refusal.hint.empty()) what += "; " + refusal.hint;
+  UnsupportedGraphError error(text(what, "\n", graph.to_string()));
+  error.graph = graph.to_string();
+  error.target = std::move(refusal.target);
+  error.library = std::move(refusal.library);
+  error.reasons = std::move(refusal.reasons);
+  error.excluded_by = std::move(refusal.excluded_by);
+  error.hint = std::move(refusal.hint);
+  throw error;
+}
+
+}  // namespace stiletto::detail
