@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# The two files that the cuDNN backend needs beside the library (src/backends/cudnn/companions).
+#
 # The driver stand-in: a library that answers to the name libcuda.so.1 and lets cuDNN build plans where there
 # is no driver. Its functions are those that cuda.h declares, since Python's wheels bring no stub library to
 # read names from. The file's own name starts without `lib`, so that ldconfig never offers it as a driver.
@@ -57,3 +59,15 @@ set_target_properties(stiletto_driver_stand_in PROPERTIES
   VISIBILITY_INLINES_HIDDEN ON
   NO_SONAME ON
   LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+
+# The program that builds plans for other GPUs on a machine with a driver. It is only a main(): the library
+# does the work.
+add_executable(stiletto_plan_builder "${PROJECT_SOURCE_DIR}/src/backends/cudnn/companions/plan_builder.cpp")
+target_include_directories(stiletto_plan_builder PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(stiletto_plan_builder PRIVATE stiletto_options stiletto)
+set_target_properties(stiletto_plan_builder PROPERTIES
+  OUTPUT_NAME stiletto-plan-builder
+  RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+
+# Whoever uses the library from this build finds them there.
+add_dependencies(stiletto stiletto_driver_stand_in)
