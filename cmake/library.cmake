@@ -4,7 +4,12 @@
 
 file(GLOB_RECURSE STILETTO_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cpp")
 file(GLOB_RECURSE STILETTO_PUBLIC_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/stiletto/*.hpp")
-if(NOT STILETTO_HAS_CUDNN)
+# Files installed beside the library are targets of their own (cmake/companions.cmake and below).
+list(FILTER STILETTO_SOURCES EXCLUDE REGEX "/companions/")
+if(STILETTO_HAS_CUDNN)
+  include(cmake/target_files.cmake)
+  list(APPEND STILETTO_SOURCES "${STILETTO_TARGET_SOURCE}")
+else()
   list(FILTER STILETTO_SOURCES EXCLUDE REGEX "/backends/cudnn/")
 endif()
 
@@ -44,7 +49,11 @@ target_include_directories(stiletto_objects
 target_compile_definitions(stiletto_objects PRIVATE "STILETTO_VERSION=\"${PROJECT_VERSION}\"")
 target_link_libraries(stiletto_objects PRIVATE stiletto_options stiletto::dnnl Threads::Threads)
 if(STILETTO_HAS_CUDNN)
-  target_compile_definitions(stiletto_objects PRIVATE STILETTO_HAS_CUDNN=1)
+  # The folders of a build tree, searched after those beside the library.
+  target_compile_definitions(stiletto_objects PRIVATE
+    STILETTO_HAS_CUDNN=1
+    "STILETTO_COMPANION_FOLDER=\"${PROJECT_BINARY_DIR}\""
+    "STILETTO_WHEEL_FOLDER=\"${PROJECT_SOURCE_DIR}/.deps/nvidia\"")
   target_link_libraries(stiletto_objects PRIVATE $<BUILD_INTERFACE:stiletto_cudnn_headers> ${CMAKE_DL_LIBS})
 endif()
 

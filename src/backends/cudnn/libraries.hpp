@@ -12,11 +12,11 @@ namespace stiletto::detail::cudnn {
 
 /// A shared library as it was found, or why it was not.
 struct Library {
-  std::string name;     // "libcudnn.so.9"
-  std::string path;     // the full path it was opened from; empty when it was not found
-  std::string version;  // "9.19.0"; empty where the library has no way to say
-  std::string problem;  // a sentence with the way out, when path is empty
-  void* handle = nullptr;
+  std::string name;        // "libcudnn.so.9"
+  std::string path;        // the full path it was found at; empty when it was not found
+  std::string version;     // "9.19.0"; empty where the library has no way to say
+  std::string problem;     // a sentence with the way out, when it is missing or cannot be used
+  void* handle = nullptr;  // null when it is missing or cannot be used
 };
 
 /// What this machine has. Looking opens nothing that would start a driver's context.
@@ -41,6 +41,9 @@ const Libraries& libraries_for_device();
 /// For building plans only. With a driver on the machine: as above. Without: the driver stand-in is opened
 /// first, and the process can never use a real GPU afterwards.
 const Libraries& libraries_for_planning();
+
+/// For the plan builder, before anything is opened: planning uses the stand-in whatever the machine has.
+void force_stand_in();
 
 /// What would be opened, for `stiletto info`; never throws.
 Libraries survey_libraries();
