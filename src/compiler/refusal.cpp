@@ -10,7 +10,8 @@ void throw_unsupported(const CanonicalGraph& graph, Refusal refusal) {
   if (refusal.reasons.size() == 1) {
     what += ": " + refusal.reasons[0].reason;
   } else {
-    for (const EngineReason& reason : refusal.reasons) what += text("\n  ", reason.engine, ": ", reason.reason);
+    for (const EngineReason& reason : refusal.reasons)
+      what += text("\n  ", reason.engine, ": ", reason.reason);
     if (!refusal.reasons.empty()) what += "\n ";
   }
   if (refusal.excluded_by) what += text(" (option ", *refusal.excluded_by, ")");

@@ -105,8 +105,8 @@ class CpuBackend : public Backend {
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
                                     Device) const override {
     if (graph.compute_dtype != DType::float32 && graph.compute_dtype != DType::float64)
-      refuse(graph, text("it accumulates in float32 or float64, not in ", graph.compute_dtype), "compute_dtype",
-             "leave compute_dtype at float32");
+      refuse(graph, text("it accumulates in float32 or float64, not in ", graph.compute_dtype),
+             "compute_dtype", "leave compute_dtype at float32");
     auto plan = std::make_unique<CpuPlan>(schedule(graph));
     if (options.max_workspace && plan->workspace() > *options.max_workspace)
       refuse(graph,

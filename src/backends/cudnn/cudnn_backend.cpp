@@ -9,6 +9,7 @@
 #include "backends/cudnn/handles.hpp"
 #include "backends/cudnn/libraries.hpp"
 #include "backends/cudnn/lower.hpp"
+#include "backends/cudnn/plan_request.hpp"
 #include "backends/cudnn/target.hpp"
 #include "backends/cudnn/workspace.hpp"
 #include "compiler/backend.hpp"
@@ -38,18 +39,24 @@ class CudnnPlan : public Plan {
   std::size_t workspace() const override { return built_->workspace(); }
 
   void execute(const Invocation& invocation) const override {
-    if (!present_) throw DeviceError("this plan was built for a GPU that is not here; it can only be inspected");
+    if (!present_)
+      throw DeviceError("this plan was built for a GPU that is not here; it can only be inspected");
     const CurrentDevice current(device_);
     CUstream_st* stream = current_stream();
     Frame& frame = frame_of_thread();
-    bind(frame, [&](const EngineTensor& t) -> void* {
-      return t.role == EngineTensor::Role::input ? invocation.tensors[t.source] : invocation.stores[t.source];
-    }, invocation.scalars);
-    built_->execute(handle_for(device_, stream), frame.pointers, cudnn::workspace(device_, stream, workspace()));
+    bind(
+        frame,
+        [&](const EngineTensor& t) -> void* {
+          return t.role == EngineTensor::Role::input ? invocation.tensors[t.source]
+                                                     : invocation.stores[t.source];
+        },
+        invocation.scalars);
+    built_->execute(handle_for(device_, stream), frame.pointers,
+                    cudnn::workspace(device_, stream, workspace()));
   }
 
-  /// Whether the plan's kernels can be launched, which building it does not tell: its work is captured, and the
-  /// capture thrown away. Nothing is read or written. Empty: yes.
+  /// Whether the plan's kernels can be launched, which building it does not tell: its work is captured, and
+  /// the capture thrown away. Nothing is read or written. Empty: yes.
   std::string launch_problem() const;
 
   /// Engines write an element after they have read its operands; products read theirs again and again.
@@ -135,12 +142,16 @@ std::string CudnnPlan::launch_problem() const {
   Capture capture;
   // Never followed: distinct addresses, aligned like any allocation.
   constexpr std::uintptr_t somewhere = std::uintptr_t{1} << 40U;
-  bind(frame, [&](const EngineTensor&) {
-    return reinterpret_cast<void*>(somewhere + (frame.pointers.size() << 32U));
-  }, scalars);
+  bind(
+      frame,
+      [&](const EngineTensor&) {
+        return reinterpret_cast<void*>(somewhere + (frame.pointers.size() << 32U));
+      },
+      scalars);
   try {
     handle = handle_for(device_, capture.stream());
-    built_->execute(handle, frame.pointers, workspace() == 0 ? nullptr : reinterpret_cast<void*>(somewhere >> 1U));
+    built_->execute(handle, frame.pointers,
+                    workspace() == 0 ? nullptr : reinterpret_cast<void*>(somewhere >> 1U));
   } catch (const DeviceError& error) {
     handle_for(device_, nullptr);
     return error.what();
@@ -204,9 +215,10 @@ class CudnnBackend : public Backend {
       target_name = text(properties.name, " (sm_", properties.sm, ")");
     }
 
-    std::unique_ptr<const Plan> plan(EngineGraph graph) {
-      const std::string form = graph.form;
-      const CurrentDevice current(present ? device.index() : -1);
+    std::unique_ptr<const Plan> plan(const EngineGraph& graph) {
+      if (!present && has_driver()) return plan_elsewhere(graph);
+      std::optional<CurrentDevice> current;
+      if (present) current.emplace(device.index());
       Candidates candidates(graph, options, present ? handle_for(device.index(), nullptr) : nullptr,
                             &TargetAccess::properties(*target));
       std::unique_ptr<const Plan> result;
@@ -220,10 +232,22 @@ class CudnnBackend : public Backend {
         }
         candidates.reasons.push_back({engine, problem});
       }
-      for (EngineReason& reason : candidates.reasons)
-        reasons.push_back({text(reason.engine, ", ", form), std::move(reason.reason)});
-      if (candidates.excluded_by) excluded_by = candidates.excluded_by;
+      note(graph, candidates.reasons, candidates.excluded_by);
       return result;
+    }
+
+    std::unique_ptr<const Plan> plan_elsewhere(const EngineGraph& graph) {
+      PlanAnswer answer = build_elsewhere(graph, options, TargetAccess::properties(*target));
+      note(graph, answer.reasons, answer.excluded_by);
+      if (!answer.plan) return nullptr;
+      return std::make_unique<CudnnPlan>(graph, std::move(answer.plan), device.index(), false);
+    }
+
+    void note(const EngineGraph& graph, std::vector<EngineReason>& found,
+              const std::optional<std::string>& excluded) {
+      for (EngineReason& reason : found)
+        reasons.push_back({text(reason.engine, ", ", graph.form), std::move(reason.reason)});
+      if (excluded) excluded_by = excluded;
     }
   };
 };
@@ -232,7 +256,8 @@ class CudnnBackend : public Backend {
 }  // namespace cudnn
 
 Backend& cudnn_backend() {
-  static Backend& backend = *new cudnn::CudnnBackend;  // never destroyed: plans may outlive static destruction
+  static Backend& backend =
+      *new cudnn::CudnnBackend;  // never destroyed: plans may outlive static destruction
   return backend;
 }
 

@@ -224,9 +224,9 @@ class Translation {
 
   void add(const EngineNode& node) {
     const EngineTensor& t = graph_.tensors[node.output];
-    TensorPointer result = node.op == Op::matmul        ? matmul(node)
-                           : reduction_of(node.op)      ? reduction(node)
-                                                        : pointwise(node);
+    TensorPointer result = node.op == Op::matmul   ? matmul(node)
+                           : reduction_of(node.op) ? reduction(node)
+                                                   : pointwise(node);
     result->set_uid(uid(node.output)).set_name(text("t", node.output)).set_data_type(*type_of(t.dtype));
     if (t.role == EngineTensor::Role::output)
       result->set_output(true).set_dim(t.dims).set_stride(t.strides).set_alignment(t.alignment);
@@ -283,7 +283,8 @@ std::string one_line(std::string message) {
 
 class Built : public BuiltGraph {
  public:
-  Built(std::shared_ptr<fe::graph::Graph> graph, std::int64_t index) : graph_(std::move(graph)), index_(index) {
+  Built(std::shared_ptr<fe::graph::Graph> graph, std::int64_t index)
+      : graph_(std::move(graph)), index_(index) {
     std::int64_t bytes = 0;
     if (graph_->get_workspace_size_plan_at_index(index_, bytes).is_good())
       workspace_ = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 0));
@@ -294,7 +295,7 @@ class Built : public BuiltGraph {
 
   void execute(cudnnContext* handle, std::vector<void*>& pointers, void* workspace) const override {
     auto status = graph_->execute_plan_at_index(handle, pointers.data(), static_cast<int>(pointers.size()),
-                                                      workspace, index_);
+                                                workspace, index_);
     if (status.is_bad())
       throw DeviceError(text("executing ", engine_, " failed: ", one_line(status.get_message())));
   }
@@ -344,7 +345,8 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
         .set_compute_data_type(fe::DataType_t::FLOAT);
     Translation(graph, g).run();
     if (failed("validation", g.validate())) return;
-    if (failed("operation graph", handle ? g.build_operation_graph(handle) : g.build_operation_graph())) return;
+    if (failed("operation graph", handle ? g.build_operation_graph(handle) : g.build_operation_graph()))
+      return;
     std::vector<fe::HeurMode_t> modes;
     for (Heuristic heuristic : options.heuristics) modes.push_back(heuristic_of(heuristic));
     if (modes.empty()) modes = {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK};

@@ -50,7 +50,7 @@ class Candidates {
   std::shared_ptr<State> state_;
 };
 
-cudnnContext* create_handle();                                      // of the current device; DeviceError
+cudnnContext* create_handle();                               // of the current device; DeviceError
 void set_stream(cudnnContext* handle, CUstream_st* stream);  // DeviceError
 
 }  // namespace stiletto::detail::cudnn

@@ -11,8 +11,8 @@
 namespace stiletto::detail::cudnn {
 namespace {
 
-// Measured on an H200 with cuDNN 9.19: batches from here on, and single rows from here on, give plans that fail
-// when they are launched.
+// Measured on an H200 with cuDNN 9.19: batches from here on, and single rows from here on, give plans that
+// fail when they are launched.
 constexpr std::int64_t batch_limit = 65536;
 constexpr std::int64_t single_row_limit = std::int64_t{1} << 20;
 constexpr std::int64_t widest_factor = 1024;  // wider last dimensions of a cut axis gained nothing
@@ -134,7 +134,8 @@ class Placer {
     }
   }
 
-  /// Everything: columns of a matrix by a product, then their sum, so that more than one multiprocessor works.
+  /// Everything: columns of a matrix by a product, then their sum, so that more than one multiprocessor
+  /// works.
   void whole_sum(std::size_t axis) {
     const std::int64_t n = extent(axis);
     constexpr std::int64_t most_columns = 16384;

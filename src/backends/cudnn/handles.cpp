@@ -69,8 +69,9 @@ cudnnContext* handle_for(int device, CUstream_st* stream) {
 
 void* one_on_device(int device, DType dtype) {
   static std::mutex& mutex = *new std::mutex;
-  static std::vector<std::uint16_t*>& ones = *new std::vector<std::uint16_t*>;  // per device: float16, bfloat16
-  constexpr std::size_t apart = 16;  // elements between them, so that both are well aligned
+  static std::vector<std::uint16_t*>& ones =
+      *new std::vector<std::uint16_t*>;  // per device: float16, bfloat16
+  constexpr std::size_t apart = 16;      // elements between them, so that both are well aligned
   const std::lock_guard lock(mutex);
   if (ones.size() <= static_cast<std::size_t>(device)) ones.resize(static_cast<std::size_t>(device) + 1);
   std::uint16_t*& memory = ones[static_cast<std::size_t>(device)];
@@ -80,7 +81,8 @@ void* one_on_device(int device, DType dtype) {
     values[apart] = 0x3F80;  // 1 as bfloat16
     void* fresh = nullptr;
     check(cuda().Malloc(&fresh, sizeof values), "allocating a constant");
-    check(cuda().MemcpyAsync(fresh, values, sizeof values, cudaMemcpyHostToDevice, nullptr), "writing a constant");
+    check(cuda().MemcpyAsync(fresh, values, sizeof values, cudaMemcpyHostToDevice, nullptr),
+          "writing a constant");
     check(cuda().StreamSynchronize(nullptr), "writing a constant");
     memory = static_cast<std::uint16_t*>(fresh);
   }

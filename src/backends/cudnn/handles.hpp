@@ -9,7 +9,8 @@ struct CUstream_st;
 namespace stiletto::detail::cudnn {
 
 /// This thread's handle for the device that is current, with its work going to `stream`. Handles of threads
-/// that ended are used by later ones; none is ever destroyed, so that nothing is called when the process ends.
+/// that ended are used by later ones; none is ever destroyed, so that nothing is called when the process
+/// ends.
 cudnnContext* handle_for(int device, CUstream_st* stream);
 
 /// A single 1 of the dtype (float16 or bfloat16) in the memory of the current device.

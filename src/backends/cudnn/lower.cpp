@@ -58,8 +58,9 @@ class Lowering {
         placed.set(axis);
         t.strides[i] = tensor.strides[axis] * layout[i].step;
         if (t.strides[i] < 0)
-          throw NotLowered{text(tensor.name, " is walked backwards along an axis that others walk forwards; "
-                                             "cuDNN takes no negative strides")};
+          throw NotLowered{text(tensor.name,
+                                " is walked backwards along an axis that others walk forwards; "
+                                "cuDNN takes no negative strides")};
         reach = std::max(reach, t.strides[i] * t.dims[i]);
       } else {
         t.strides[i] = reach;
@@ -120,7 +121,8 @@ class Lowering {
     std::uint32_t left = value.inputs[0], right = value.inputs[1];
     Layout rows = layout, columns = layout;
     // (a·b)ᵀ is bᵀ·aᵀ: whichever operand has the axis that lies in the rows is the left one.
-    if (has(graph_.values[right].axes, row_of_layout(rows)) && !has(graph_.values[left].axes, row_of_layout(rows)))
+    if (has(graph_.values[right].axes, row_of_layout(rows)) &&
+        !has(graph_.values[left].axes, row_of_layout(rows)))
       std::swap(left, right);
     column_of_layout(rows) = inner;
     row_of_layout(columns) = inner;
@@ -162,7 +164,8 @@ class Lowering {
   std::uint32_t multiply(std::uint32_t a, std::uint32_t b, DType dtype, Dims dims) {
     const bool integers = is_integer(dtype);
     const DType compute = integers ? DType::int32 : builder_.compute_of(dtype);
-    return builder_.node(Op::matmul, {a, b}, integers ? DType::int32 : builder_.held(dtype), std::move(dims), compute);
+    return builder_.node(Op::matmul, {a, b}, integers ? DType::int32 : builder_.held(dtype), std::move(dims),
+                         compute);
   }
 
   // ---- reductions ----
@@ -209,7 +212,8 @@ class Lowering {
     Layout columns = layout;
     row_of_layout(columns) = *geometry_.summed;
     std::uint32_t b = lower(value.inputs[0], columns);
-    builder_.at(b).dtype = builder_.at(b).role == EngineTensor::Role::intermediate ? x.dtype : builder_.at(b).dtype;
+    builder_.at(b).dtype =
+        builder_.at(b).role == EngineTensor::Role::intermediate ? x.dtype : builder_.at(b).dtype;
     AxisMask axes = x.axes;
     const Dims dims = dims_of(axes, layout);
     std::uint32_t result = multiply(ones(x.dtype, layout.size()), b, DType::float32, dims);
@@ -223,8 +227,8 @@ class Lowering {
   void check_exact_prologue(std::uint32_t index) const {
     const Value& value = graph_.values[index];
     if (value.kind != Value::Kind::operation) return;
-    static constexpr Op exact[] = {Op::negate, Op::abs, Op::relu, Op::where, Op::cast, Op::copy,
-                                   Op::maximum, Op::minimum, Op::clamp};
+    static constexpr Op exact[] = {Op::negate, Op::abs,     Op::relu,    Op::where, Op::cast,
+                                   Op::copy,   Op::maximum, Op::minimum, Op::clamp};
     if (std::find(std::begin(exact), std::end(exact), value.op) == std::end(exact))
       throw NotLowered{text("the sum of a ", name_of(value.op),
                             " as a product with ones would round each term to ", value.dtype)};
@@ -247,7 +251,8 @@ class Lowering {
     const Dims dims = dims_of(value.axes, layout);
     const DType d = builder_.held(value.dtype);
     const std::uint32_t top = reduce(Op::max, x, value.dtype, dims);
-    const std::uint32_t terms = builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, top}, d)}, d);
+    const std::uint32_t terms =
+        builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, top}, d)}, d);
     const std::uint32_t total = reduce(Op::sum, terms, value.dtype, dims);
     return builder_.pointwise(Op::add, {builder_.pointwise(Op::log, {total}, d), top}, d);
   }
@@ -257,7 +262,8 @@ class Lowering {
     const Dims dims = dims_of(value.axes & ~value.contracted, layout);
     const DType d = builder_.held(value.dtype);
     const std::uint32_t top = reduce(Op::max, x, value.dtype, dims);
-    const std::uint32_t terms = builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, top}, d)}, d);
+    const std::uint32_t terms =
+        builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, top}, d)}, d);
     return builder_.pointwise(Op::divide, {terms, reduce(Op::sum, terms, value.dtype, dims)}, d);
   }
 

@@ -30,7 +30,8 @@ class PointwiseLowering {
       case Op::minimum:
         return builder_.extremum(value_.op == Op::maximum, inputs_[0], inputs_[1], held);
       case Op::clamp:
-        return builder_.extremum(false, builder_.extremum(true, inputs_[0], inputs_[1], held), inputs_[2], held);
+        return builder_.extremum(false, builder_.extremum(true, inputs_[0], inputs_[1], held), inputs_[2],
+                                 held);
       case Op::square:
         return builder_.pointwise(Op::multiply, {inputs_[0], inputs_[0]}, held);
       case Op::atan2:
@@ -43,7 +44,8 @@ class PointwiseLowering {
  private:
   std::uint32_t plain(DType dtype) {
     double coefficient = 0;
-    if (const auto* c = std::get_if<CoefficientAttributes>(&value_.attributes)) coefficient = c->coefficient.value;
+    if (const auto* c = std::get_if<CoefficientAttributes>(&value_.attributes))
+      coefficient = c->coefficient.value;
     if (inputs_.size() == 1) return builder_.pointwise(value_.op, {inputs_[0]}, dtype, coefficient);
     return builder_.pointwise(value_.op, {inputs_[0], inputs_[1]}, dtype, coefficient);
   }
@@ -57,7 +59,8 @@ class PointwiseLowering {
 
   std::uint32_t cast() {
     const std::uint32_t x = inputs_[0];
-    const bool same = value_.op == Op::copy ? dtypes_[0] == value_.dtype : builder_.at(x).dtype == value_.dtype;
+    const bool same =
+        value_.op == Op::copy ? dtypes_[0] == value_.dtype : builder_.at(x).dtype == value_.dtype;
     return same ? x : builder_.convert(x, value_.dtype);
   }
 
@@ -99,7 +102,8 @@ class PointwiseLowering {
                        value_.op == Op::floor || (value_.op == Op::abs && d == DType::uint8);
     const bool narrow = d == DType::int8 || d == DType::uint8;
     if (!narrow || !stays)
-      throw NotLowered{text(name_of(value_.op), " of ", d, " is computed in float32 by cuDNN, which is not exact; "
+      throw NotLowered{text(name_of(value_.op), " of ", d,
+                            " is computed in float32 by cuDNN, which is not exact; "
                             "cast to a floating-point dtype first")};
   }
 
@@ -111,8 +115,8 @@ class PointwiseLowering {
 
 }  // namespace
 
-std::uint32_t lower_pointwise(GraphBuilder& builder, const Value& value, std::span<const std::uint32_t> inputs,
-                              std::span<const DType> dtypes) {
+std::uint32_t lower_pointwise(GraphBuilder& builder, const Value& value,
+                              std::span<const std::uint32_t> inputs, std::span<const DType> dtypes) {
   return PointwiseLowering(builder, value, inputs, dtypes).run();
 }
 

@@ -10,7 +10,7 @@ namespace stiletto::detail::cudnn {
 
 /// `inputs` are the lowered operands, `dtypes` their logical dtypes. Throws NotLowered where cuDNN's result
 /// would not be ours.
-std::uint32_t lower_pointwise(GraphBuilder& builder, const Value& value, std::span<const std::uint32_t> inputs,
-                              std::span<const DType> dtypes);
+std::uint32_t lower_pointwise(GraphBuilder& builder, const Value& value,
+                              std::span<const std::uint32_t> inputs, std::span<const DType> dtypes);
 
 }  // namespace stiletto::detail::cudnn
