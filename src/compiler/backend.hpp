@@ -35,7 +35,8 @@ struct Invocation {
   std::span<void* const> tensors;
   std::span<void* const> stores;
   std::span<const ScalarValue> scalars;
-  void* workspace = nullptr;  // Plan::workspace() bytes, aligned to 64
+  void* workspace =
+      nullptr;  // Plan::workspace() bytes, aligned to 64; null on a GPU, where a plan takes its own
 };
 
 class Plan {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/call_frame.hpp"
+#include "core/device_memory.hpp"
 #include "core/text.hpp"
 #include "stiletto/error.hpp"
 
@@ -15,8 +16,8 @@ Backend& backend_for(Device device) {
 #ifdef STILETTO_HAS_CUDNN
   return cudnn_backend();
 #else
-  throw DeviceError(text("this build of Stiletto has no backend for ", device,
-                         "; use Device::cpu(), or a build with the cuDNN backend"));
+  device_memory(device);  // says what is missing
+  throw InternalError("memory without a backend; please report this");
 #endif
 }
 
@@ -85,7 +86,7 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
     for (std::size_t t = 0; t < graph.tensors.size(); ++t)
       e.in_place_[s][t] = reads_at_own_index(graph, t, s) && e.plan_->allows_in_place(t, s);
   }
-  FrameLease()->workspace_of(e.workspace());  // so that the first call need not
+  FrameLease()->workspace_of(e.host_workspace());  // so that the first call need not
   return result;
 }
 
@@ -175,7 +176,7 @@ void Executable::launch(CallFrame& frame, bool check_outputs) const {
   for (const Tensor& tensor : graph.tensors) frame.tensors.push_back(pointer(tensor));
   for (const Store& store : graph.stores) frame.stores.push_back(pointer(store.tensor));
   check_aliases(frame, check_outputs);
-  plan_->execute({frame.tensors, frame.stores, frame.slots, frame.workspace_of(workspace())});
+  plan_->execute({frame.tensors, frame.stores, frame.slots, frame.workspace_of(host_workspace())});
 }
 
 void Executable::run(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers,

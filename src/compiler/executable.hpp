@@ -57,6 +57,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
                        std::vector<Array>& results) const;
   /// Resolves the graph's pointers and runs the plan; `frame` holds the memory of arguments and outputs.
   void launch(CallFrame& frame, bool check_outputs) const;
+  /// A plan on a GPU takes its workspace itself, from the stream it runs on.
+  std::size_t host_workspace() const { return device_.is_cuda() ? 0 : workspace(); }
 
   std::string trace_text_;
   std::vector<ArgumentSpec> arguments_;

@@ -3,13 +3,12 @@
 #include "stiletto/array.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <limits>
 #include <new>
 
 #include "core/array_body.hpp"
-#include "core/float_bits.hpp"
+#include "core/device_memory.hpp"
 #include "core/text.hpp"
 #include "stiletto/error.hpp"
 
@@ -42,42 +41,6 @@ void check_element_type(const ArrayBody& body, DType expected, const char* reade
   if (raw_code ? expected == DType::uint8 : expected == body.dtype) return;
   throw DTypeError(text(reader, ": the array is ", body.dtype, ", the element type asked for is ", expected,
                         raw_code ? "; its raw codes are read as uint8" : "; cast(x, dtype) first"));
-}
-
-std::size_t element_bytes(DType dtype) { return detail::bytes_for(dtype, 1); }
-
-/// Copies one element, `offset` elements from `first`, to `out`.
-void copy_element(const ArrayBody& body, std::int64_t offset, std::byte* out) {
-  const auto* first = static_cast<const std::byte*>(body.data());
-  if (body.dtype == DType::float4_e2m1) {
-    const auto packed = static_cast<unsigned>(first[offset / 2]);
-    *out = static_cast<std::byte>(offset % 2 == 0 ? packed & 15U : packed >> 4U);
-  } else {
-    const auto size = static_cast<std::int64_t>(element_bytes(body.dtype));
-    std::memcpy(out, first + offset * size, static_cast<std::size_t>(size));
-  }
-}
-
-/// All elements in row-major order, one after the other.
-void copy_elements(const ArrayBody& body, std::byte* out) {
-  const std::int64_t count = detail::element_count_unchecked(body.shape);
-  if (count == 0) return;
-  const std::size_t size = element_bytes(body.dtype);
-  if (body.dtype != DType::float4_e2m1 && detail::is_row_major(body.shape, body.strides)) {
-    std::memcpy(out, body.data(), static_cast<std::size_t>(count) * size);
-    return;
-  }
-  std::array<std::int64_t, Dims::max_rank> index{};
-  std::int64_t offset = 0;
-  for (std::int64_t n = 0; n < count; ++n, out += size) {
-    copy_element(body, offset, out);
-    for (std::size_t axis = body.shape.size(); axis-- > 0;) {
-      offset += body.strides[axis];
-      if (++index[axis] < body.shape[axis]) break;
-      offset -= body.strides[axis] * body.shape[axis];
-      index[axis] = 0;
-    }
-  }
 }
 
 }  // namespace
@@ -124,13 +87,14 @@ void Array::read_item(DType expected, void* out) const {
   if (detail::element_count_unchecked(body.shape) != 1)
     throw ShapeError(
         text("item: shape ", body.shape, " has more or less than one element; use at or to_vector"));
-  copy_element(body, 0, static_cast<std::byte*>(out));
+  detail::read_element(body, 0, static_cast<std::byte*>(out), "item");
 }
 
 void Array::read_all(DType expected, void* out) const {
   const ArrayBody& body = readable(*this, "to_vector");
   check_element_type(body, expected, "to_vector");
-  copy_elements(body, static_cast<std::byte*>(out));
+  detail::copy_elements(body.device.is_cuda() ? detail::on_host(body, "to_vector") : body,
+                        static_cast<std::byte*>(out));
 }
 
 void Array::read_at(DType expected, std::span<const std::int64_t> index, void* out) const {
@@ -148,14 +112,13 @@ void Array::read_at(DType expected, std::span<const std::int64_t> index, void* o
           text("at: index ", index[axis], " is out of range for axis ", axis, " of shape ", body.shape));
     offset += i * body.strides[axis];
   }
-  copy_element(body, offset, static_cast<std::byte*>(out));
+  detail::read_element(body, offset, static_cast<std::byte*>(out), "at");
 }
 
 Array Array::to(Device device) const {
   const ArrayBody& body = readable(*this, "to");
   if (device == body.device) return *this;
-  throw DeviceError(
-      text("to: this build of Stiletto has no backend for ", device, "; arrays live on the CPU"));
+  return detail::copy_to(body, device);
 }
 
 }  // namespace stiletto
@@ -246,9 +209,7 @@ Array make_view(const ArrayBody& of, Shape shape, Strides strides, std::int64_t 
 }
 
 std::shared_ptr<Storage> allocate(Device device, std::size_t bytes) {
-  if (device.is_cuda())
-    throw DeviceError(text("this build of Stiletto has no backend for ", device,
-                           "; use Device::cpu(), or a build with the cuDNN backend"));
+  if (device.is_cuda()) return device_memory(device).allocate(device, bytes);
   constexpr std::align_val_t alignment{64};
   auto storage = std::make_shared<Storage>();
   storage->data = ::operator new(bytes, alignment, std::nothrow);
@@ -270,18 +231,17 @@ Array allocate_array(Device device, const Shape& shape, DType dtype) {
 }
 
 void fill_memory(const ArrayBody& to, const ArrayBody& value) {
-  const auto count = static_cast<std::size_t>(element_count_unchecked(to.shape));
-  auto* out = static_cast<std::byte*>(to.data());
   const std::size_t size = bytes_for(to.dtype, 1);
-  if (to.dtype == DType::float4_e2m1) {
-    std::byte code{};
-    copy_element(value, 0, &code);
-    std::memset(out, std::to_integer<int>(code | code << 4),
-                bytes_for(to.dtype, static_cast<std::int64_t>(count)));
-    return;
-  }
+  const std::size_t count = bytes_for(to.dtype, element_count_unchecked(to.shape)) / size;
+  if (count == 0) return;
+  alignas(8) std::byte element[8] = {};
+  read_element(value, 0, element, "full");
+  if (to.dtype == DType::float4_e2m1) element[0] |= element[0] << 4;  // from here on a pair
+  if (to.device.is_cuda())
+    return device_memory(to.device).fill(to.device, to.data(), element, size, count, "full");
   // Doubling what is filled already copies at the speed of memory.
-  if (count > 0) copy_element(value, 0, out);
+  auto* out = static_cast<std::byte*>(to.data());
+  std::memcpy(out, element, size);
   for (std::size_t filled = 1; filled < count; filled *= 2)
     std::memcpy(out + filled * size, out, std::min(filled, count - filled) * size);
 }

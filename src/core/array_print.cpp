@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/array_body.hpp"
+#include "core/device_memory.hpp"
 #include "core/float_bits.hpp"
 
 namespace stiletto {
@@ -12,6 +13,10 @@ namespace {
 
 constexpr std::int64_t longest_whole = 1000;  // elements printed without eliding
 constexpr std::int64_t edge = 3;              // elements kept at each end of an elided axis
+
+/// An array on a GPU of at most so many bytes comes over as a whole; of a larger one, which is elided, come
+/// the elements that are shown.
+constexpr std::size_t largest_fetched = std::size_t{1} << 20;
 
 using Element = void (*)(std::ostream&, const void* first, std::int64_t offset);
 
@@ -69,7 +74,7 @@ struct Printer {
   bool elide;
 
   void axis(std::size_t i, std::int64_t offset) const {
-    if (i == body.shape.size()) return element(out, body.data(), offset);
+    if (i == body.shape.size()) return value(offset);
     const std::int64_t extent = body.shape[i];
     out << '[';
     for (std::int64_t k = 0; k < extent; ++k) {
@@ -82,6 +87,12 @@ struct Printer {
       axis(i + 1, offset + k * body.strides[i]);
     }
     out << ']';
+  }
+  void value(std::int64_t offset) const {
+    if (body.device.is_cpu()) return element(out, body.data(), offset);
+    alignas(8) std::byte fetched[8] = {};
+    detail::read_element(body, offset, fetched, "operator<<");
+    element(out, fetched, 0);
   }
   void separate(std::size_t i) const {
     if (i + 1 == body.shape.size()) {
@@ -97,14 +108,15 @@ struct Printer {
 std::ostream& operator<<(std::ostream& out, const Array& array) {
   const detail::ArrayBody* body = detail::ArrayAccess::body_or_null(array);
   if (body == nullptr) return out << "empty Array";
-  if (!array.has_memory() || body->device.is_cuda()) {
-    out << (array.is_traced() ? "traced " : array.has_memory() ? "" : "spec ") << body->dtype << body->shape;
+  if (!array.has_memory()) {
+    out << (array.is_traced() ? "traced " : "spec ") << body->dtype << body->shape;
     return body->device.is_cuda() ? out << " on " << body->device : out;
   }
-  if (array.size() > 0 || body->shape.size() == 1)
-    Printer{out, *body, element_printer(body->dtype), array.size() > longest_whole}.axis(0, 0);
-  else
-    out << "no elements of shape " << body->shape;
+  if (array.size() == 0 && body->shape.size() != 1) return out << "no elements of shape " << body->shape;
+  const bool elide = array.size() > longest_whole;
+  const bool fetch = !elide || array.nbytes() <= largest_fetched;
+  const detail::ArrayBody values = fetch ? detail::on_host(*body, "operator<<") : *body;
+  Printer{out, values, element_printer(body->dtype), elide}.axis(0, 0);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/device_memory.hpp"
 #include "core/text.hpp"
 #include "ops/apply.hpp"
 #include "stiletto/array.hpp"
@@ -40,7 +41,9 @@ Array filled(const char* name, Shape shape, const Array& value, DType dtype, Dev
         text(detail::operation_text(name), ": the number ", number.value.integer, " does not fit ", dtype));
   if (detail::Trace::current() != nullptr) return detail::apply_fill(value, shape, dtype);
   const Array result = empty(shape, dtype, device);
-  detail::fill_memory(*ArrayAccess::body_or_null(result), ArrayAccess::body(cast(value, dtype), name));
+  const bool remote = number.device.is_cuda() && value.has_memory();
+  const Array element = cast(remote ? value.to(Device::cpu()) : value, dtype);
+  detail::fill_memory(*ArrayAccess::body_or_null(result), *ArrayAccess::body_or_null(element));
   return result;
 }
 
@@ -106,7 +109,10 @@ Array copy_from_host(const void* values, std::size_t count, DType dtype, Shape s
   if (static_cast<std::int64_t>(count) != expected)
     throw ShapeError(text("from_data: ", count, " values for shape ", shape, " of ", expected, " elements"));
   Array array = allocate_array(device, shape, dtype);
-  if (count > 0) std::memcpy(array.raw_data(), values, bytes_for(dtype, expected));
+  const std::size_t bytes = bytes_for(dtype, expected);
+  if (count > 0 && device.is_cpu()) std::memcpy(array.raw_data(), values, bytes);
+  if (count > 0 && device.is_cuda())
+    device_memory(device).write(device, array.raw_data(), values, bytes, "from_data");
   return array;
 }
 

@@ -2,6 +2,7 @@
 // The public views. On memory (concrete arrays, specs, inputs of a trace) a view is a new shape, strides and
 // offset; on a computed value it is recorded as a permute or reshape where the result can still be written in
 // one go.
+#include "core/device_memory.hpp"
 #include "core/text.hpp"
 #include "graph/final_layout.hpp"
 #include "ops/apply.hpp"
@@ -218,6 +219,8 @@ Array Array::copy() const {
   const ArrayBody& body = ArrayAccess::body(*this, "copy");
   if (body.kind == ArrayBody::Kind::spec)
     throw TraceError(text("copy: a spec (", body.dtype, body.shape, ") has no memory to copy"));
+  if (body.device.is_cuda() && Trace::current() == nullptr && has_memory())
+    return detail::copy_on_device(body, "copy");
   if (body.dtype == DType::float8_e8m0) {  // scales: no operation writes them, so their codes are moved here
     if (Trace::current() != nullptr)
       throw DTypeError(text(detail::operation_text("copy"),

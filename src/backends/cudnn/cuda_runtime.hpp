@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA runtime's functions that the backend calls, looked up in the library that was opened. Included
-// inside src/backends/cudnn only.
+// The functions of the CUDA runtime, and the few of the driver, that the backend calls: looked up in the
+// libraries that were opened. Included inside src/backends/cudnn only.
 #pragma once
+#include <cuda.h>
 #include <cuda_runtime_api.h>
+
+#include "backends/cudnn/libraries.hpp"
 
 namespace stiletto::detail::cudnn {
 
@@ -16,10 +19,12 @@ struct CudaRuntime {
   STILETTO_CUDA_FUNCTION(GetLastError);
   STILETTO_CUDA_FUNCTION(Malloc);
   STILETTO_CUDA_FUNCTION(Free);
+  STILETTO_CUDA_FUNCTION(MemGetInfo);
   STILETTO_CUDA_FUNCTION(MallocFromPoolAsync);
   STILETTO_CUDA_FUNCTION(FreeAsync);
   STILETTO_CUDA_FUNCTION(MemPoolCreate);
   STILETTO_CUDA_FUNCTION(MemPoolSetAttribute);
+  STILETTO_CUDA_FUNCTION(MemPoolTrimTo);
   STILETTO_CUDA_FUNCTION(MemcpyAsync);
   STILETTO_CUDA_FUNCTION(Memcpy2DAsync);
   STILETTO_CUDA_FUNCTION(MemcpyPeerAsync);
@@ -27,19 +32,40 @@ struct CudaRuntime {
   STILETTO_CUDA_FUNCTION(StreamCreateWithFlags);
   STILETTO_CUDA_FUNCTION(StreamDestroy);
   STILETTO_CUDA_FUNCTION(StreamSynchronize);
+  STILETTO_CUDA_FUNCTION(StreamWaitEvent);
+  STILETTO_CUDA_FUNCTION(StreamGetId);
   STILETTO_CUDA_FUNCTION(StreamIsCapturing);
   STILETTO_CUDA_FUNCTION(StreamBeginCapture);
   STILETTO_CUDA_FUNCTION(StreamEndCapture);
+  STILETTO_CUDA_FUNCTION(ThreadExchangeStreamCaptureMode);
+  STILETTO_CUDA_FUNCTION(EventCreateWithFlags);
+  STILETTO_CUDA_FUNCTION(EventRecord);
+  STILETTO_CUDA_FUNCTION(UserObjectCreate);
+  STILETTO_CUDA_FUNCTION(GraphRetainUserObject);
   STILETTO_CUDA_FUNCTION(GraphInstantiate);
   STILETTO_CUDA_FUNCTION(GraphExecDestroy);
   STILETTO_CUDA_FUNCTION(GraphDestroy);
 #undef STILETTO_CUDA_FUNCTION
+  // The driver's: the runtime fills bytes only, and its cudaStreamGetCaptureInfo has other parameters in
+  // CUDA 13 than in 12.
+  decltype(&::cuMemsetD16Async) memset_16 = nullptr;
+  decltype(&::cuMemsetD32Async) memset_32 = nullptr;
+  decltype(&::cuMemsetD2D32Async) memset_2d_32 = nullptr;
+  CUresult (*stream_get_capture_info)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
+                                      const CUgraphNode**, std::size_t*) = nullptr;
 };
 
 /// Of libraries_for_device(), which it opens; DeviceError where there is no GPU to use.
 const CudaRuntime& cuda();
 
-/// Throws DeviceError with CUDA's own words: "to: CUDA error 2 (out of memory) ...".
+/// Looks the functions up; DeviceError names the library, its version and the function it lacks.
+CudaRuntime load_runtime(const Library& runtime, const Library& driver);
+
+/// True once the process is ending, and in a child process made by fork: from then on memory is left to the
+/// driver, whose own clean-up may already have run, and no CUDA function is called.
+bool cuda_is_gone();
+
+/// Throws DeviceError with CUDA's own words: "to: CUDA error 2 (out of memory) on cuda:0".
 void check(cudaError_t status, const char* operation);
 
 /// Makes a device current on this thread while it lives.
@@ -54,5 +80,26 @@ class CurrentDevice {
   int before_ = 0;
   bool changed_ = false;
 };
+
+/// While it lives, calls on this thread that have nothing to do with a capture do not invalidate it: CUDA
+/// counts allocations among what is unsafe beside a capture, in this thread or (in its global mode) any
+/// other.
+class BesideCapture {
+ public:
+  BesideCapture() { cuda().ThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCapture(const BesideCapture&) = delete;
+  BesideCapture& operator=(const BesideCapture&) = delete;
+  ~BesideCapture() { cuda().ThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+enum class Capture {
+  none,
+  active,    // the stream's work is recorded; an invalidated capture counts until it is ended
+  elsewhere  // the default stream while a blocking stream captures: nothing may be queued
+};
+Capture capture_of(cudaStream_t stream);
 
 }  // namespace stiletto::detail::cudnn

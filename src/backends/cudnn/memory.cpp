@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pools, blocks, and the order in which blocks are freed.
+#include "backends/cudnn/memory.hpp"
+
+#include <atomic>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include "core/text.hpp"
+#include "stiletto/cuda.hpp"
+#include "stiletto/device.hpp"
+#include "stiletto/error.hpp"
+
+namespace stiletto::detail::cudnn {
+namespace {
+
+/// A block's memory without the block.
+struct Freeable {
+  void* pointer;
+  int device;
+  StreamKey stream;
+  bool of_graph;
+};
+
+struct DevicePool {
+  std::once_flag opened;
+  std::atomic<bool> is_open{false};
+  int device = 0;
+  cudaMemPool_t pool = nullptr;
+  cudaStream_t frees = nullptr;  // frees of rule 2
+  cudaStream_t quiet = nullptr;  // allocations for graphs: never busy, so waiting for it takes no time
+  std::mutex marking;            // of the event below
+  cudaEvent_t mark = nullptr;
+  std::mutex delaying;  // of the list below
+  std::vector<Freeable> delayed;
+  std::atomic<bool> has_delayed{false};
+};
+
+void open_pool(DevicePool& pool, int device) {
+  constexpr const char* what = "opening the memory pool";
+  const BesideCapture beside;
+  const CurrentDevice current(device);
+  int supported = 0;
+  check(cuda().DeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device), what);
+  if (supported == 0)
+    throw DeviceError(text(Device::cuda(device), " has no stream-ordered memory pools, which arrays need; ",
+                           "use another GPU, or a driver that offers them for this one"));
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  check(cuda().MemPoolCreate(&pool.pool, &properties), what);
+  cuuint64_t kept = std::numeric_limits<cuuint64_t>::max();
+  check(cuda().MemPoolSetAttribute(pool.pool, cudaMemPoolAttrReleaseThreshold, &kept), what);
+  check(cuda().StreamCreateWithFlags(&pool.frees, cudaStreamNonBlocking), what);
+  check(cuda().StreamCreateWithFlags(&pool.quiet, cudaStreamNonBlocking), what);
+  check(cuda().EventCreateWithFlags(&pool.mark, cudaEventDisableTiming), what);
+  pool.device = device;
+  pool.is_open.store(true, std::memory_order_release);
+}
+
+/// Never destroyed: arrays and threads may outlive main.
+std::vector<DevicePool>& pools() {
+  static std::vector<DevicePool>& all = *[] {
+    int count = 0;
+    check(cuda().GetDeviceCount(&count), "counting GPUs");
+    return new std::vector<DevicePool>(static_cast<std::size_t>(count));
+  }();
+  return all;
+}
+
+DevicePool& pool_of(int device) {
+  std::vector<DevicePool>& all = pools();
+  if (static_cast<std::size_t>(device) >= all.size())
+    throw DeviceError(text(Device::cuda(device), " is not there: this process sees ", all.size(),
+                           all.size() == 1 ? " GPU" : " GPUs",
+                           ", numbered from 0 (CUDA_VISIBLE_DEVICES limits which)"));
+  DevicePool& pool = all[static_cast<std::size_t>(device)];
+  std::call_once(pool.opened, open_pool, std::ref(pool), device);
+  return pool;
+}
+
+// ---- freeing ----
+
+/// An event marks a place only in streams of its own device, and which device a stream belongs to is not
+/// known before CUDA 12.8: the likely one is tried first.
+bool mark_and_wait(int likely_device, CUstream_st* before, CUstream_st* after) noexcept {
+  std::vector<DevicePool>& all = pools();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    DevicePool& pool = all[(static_cast<std::size_t>(likely_device) + i) % all.size()];
+    if (!pool.is_open.load(std::memory_order_acquire)) continue;
+    const std::lock_guard lock(pool.marking);
+    if (cuda().EventRecord(pool.mark, before) == cudaSuccess)
+      return cuda().StreamWaitEvent(after, pool.mark, 0) == cudaSuccess;
+    cuda().GetLastError();
+  }
+  return false;
+}
+
+/// Rule 2: has the device's own stream wait for the block's stream as far as that is known to live. False
+/// where a capture is in the way.
+bool wait_for_stream_of(const Freeable& memory, DevicePool& pool) {
+  if (memory.of_graph) return true;
+  auto wait = [&](CUstream_st* stream) {
+    if (capture_of(stream) != Capture::none) return false;
+    mark_and_wait(pool.device, stream, pool.frees);
+    return true;
+  };
+  if (memory.stream.is_default()) return wait(nullptr);
+  bool waited = true;
+  auto run = [&](CUstream_st* stream) { waited = wait(stream); };
+  while_guarded(
+      memory.stream, [](void* f, CUstream_st* stream) { (*static_cast<decltype(run)*>(f))(stream); }, &run);
+  return waited;
+}
+
+bool try_to_free(const Freeable& memory) {
+  DevicePool& pool = pool_of(memory.device);
+  const CurrentDevice device(memory.device);
+  const StreamKey current = key_of(current_stream());
+  if (capture_of(current.handle) != Capture::none) return false;
+  const bool in_order = !memory.of_graph && memory.stream == current;
+  if (!in_order) {
+    if (!wait_for_stream_of(memory, pool)) return false;
+    mark_and_wait(pool.device, current.handle, pool.frees);
+  }
+  const BesideCapture beside;
+  if (cuda().FreeAsync(memory.pointer, in_order ? current.handle : pool.frees) != cudaSuccess)
+    cuda().GetLastError();  // nothing else can be done about it here
+  return true;
+}
+
+void delay(const Freeable& memory) {
+  DevicePool& pool = pool_of(memory.device);
+  const std::lock_guard lock(pool.delaying);
+  pool.delayed.push_back(memory);
+  pool.has_delayed.store(true, std::memory_order_release);
+}
+
+void free_delayed(DevicePool& pool) {
+  if (!pool.has_delayed.load(std::memory_order_acquire)) return;
+  std::vector<Freeable> list;
+  {
+    const std::lock_guard lock(pool.delaying);
+    list.swap(pool.delayed);
+    pool.has_delayed.store(false, std::memory_order_release);
+  }
+  for (const Freeable& memory : list)
+    if (!try_to_free(memory)) delay(memory);
+}
+
+// ---- allocating ----
+
+[[noreturn]] void throw_out_of_memory(int device, std::size_t bytes) {
+  std::size_t free = 0, total = 0;
+  cuda().MemGetInfo(&free, &total);
+  throw DeviceError(text("allocating ", bytes, " bytes on ", Device::cuda(device), " failed: ", free, " of ",
+                         total, " bytes are free, after what the pool kept was given back; nothing was ",
+                         "written; drop arrays that are not needed, or use smaller ones"));
+}
+
+/// What the pool keeps may be in pieces that do not fit: given back, it can be mapped anew.
+void* take(DevicePool& pool, std::size_t bytes, cudaStream_t stream) {
+  void* pointer = nullptr;
+  cudaError_t status = cuda().MallocFromPoolAsync(&pointer, bytes, pool.pool, stream);
+  if (status == cudaErrorMemoryAllocation) {
+    cuda().GetLastError();
+    cuda().MemPoolTrimTo(pool.pool, 0);
+    status = cuda().MallocFromPoolAsync(&pointer, bytes, pool.pool, stream);
+  }
+  if (status == cudaErrorMemoryAllocation) {
+    cuda().GetLastError();
+    throw_out_of_memory(pool.device, bytes);
+  }
+  check(status, text("allocating ", bytes, " bytes").c_str());
+  return pointer;
+}
+
+cudaGraph_t graph_being_captured(CUstream_st* stream) {
+  CUstreamCaptureStatus status{};
+  CUgraph graph = nullptr;
+  check(static_cast<cudaError_t>(
+            cuda().stream_get_capture_info(stream, &status, nullptr, &graph, nullptr, nullptr)),
+        "allocating during a capture");
+  if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    throw DeviceError(
+        "allocating during a capture: the capture has been invalidated by an earlier call; end "
+        "it with cudaStreamEndCapture");
+  return graph;
+}
+
+/// CUDA calls this from a thread of its own, in which no CUDA function may be called.
+void drop_graphs_share(void* share) {
+  const std::unique_ptr<std::shared_ptr<Block>> dropped(static_cast<std::shared_ptr<Block>*>(share));
+}
+
+void keep_with_graph(cudaGraph_t graph, const std::shared_ptr<Block>& block) {
+  constexpr const char* what = "giving memory to a captured graph";
+  auto share = std::make_unique<std::shared_ptr<Block>>(block);
+  cudaUserObject_t object = nullptr;
+  check(cuda().UserObjectCreate(&object, share.get(), drop_graphs_share, 1, cudaUserObjectNoDestructorSync),
+        what);
+  share.release();
+  check(cuda().GraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove), what);
+}
+
+std::shared_ptr<Block> allocate_for_graph(DevicePool& pool, std::size_t bytes, CUstream_st* stream) {
+  auto block = std::make_shared<Block>();
+  const cudaGraph_t graph = graph_being_captured(stream);
+  const BesideCapture beside;
+  block->device = pool.device;
+  block->of_graph = true;
+  block->pointer = take(pool, bytes, pool.quiet);
+  check(cuda().StreamSynchronize(pool.quiet), "allocating during a capture");
+  keep_with_graph(graph, block);
+  return block;
+}
+
+}  // namespace
+
+Block::~Block() {
+  if (pointer == nullptr || cuda_is_gone()) return;
+  try {
+    const Freeable memory{pointer, device, stream, of_graph};
+    if (of_graph || !try_to_free(memory)) delay(memory);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the memory is lost to the pool
+  }
+}
+
+std::shared_ptr<Block> allocate_block(int device, std::size_t bytes) {
+  DevicePool& pool = pool_of(device);
+  const CurrentDevice current(device);
+  const StreamKey stream = use_current_stream(device);
+  switch (capture_of(stream.handle)) {
+    case Capture::none:
+      break;
+    case Capture::active:
+      return allocate_for_graph(pool, bytes, stream.handle);
+    case Capture::elsewhere:
+      throw DeviceError(
+          text("allocating ", bytes, " bytes on ", Device::cuda(device),
+               ": the default stream cannot be used while a blocking stream is being captured; ",
+               "set a StreamGuard with a stream made with cudaStreamNonBlocking"));
+  }
+  free_delayed(pool);
+  auto block = std::make_shared<Block>();
+  const BesideCapture beside;
+  block->device = device;
+  block->stream = stream;
+  block->pointer = take(pool, bytes, stream.handle);
+  return block;
+}
+
+void check_device(int device) { pool_of(device); }
+
+void order_streams(int before_device, CUstream_st* before, int after_device, CUstream_st* after) {
+  constexpr const char* what = "ordering streams";
+  DevicePool& pool = pool_of(before_device);
+  const std::lock_guard lock(pool.marking);
+  {
+    const CurrentDevice device(before_device);
+    check(cuda().EventRecord(pool.mark, before), what);
+  }
+  const CurrentDevice device(after_device);
+  check(cuda().StreamWaitEvent(after, pool.mark, 0), what);
+}
+
+void order_frees_after(int device, CUstream_st* stream) noexcept {
+  if (cuda_is_gone()) return;
+  try {
+    if (capture_of(stream) == Capture::none) mark_and_wait(device, stream, pool_of(device).frees);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a guard's end cannot report it
+  }
+}
+
+}  // namespace stiletto::detail::cudnn

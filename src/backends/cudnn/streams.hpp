@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which streams are known to live. A stream belongs to the caller, who may destroy it as soon as no
+// StreamGuard holds it, and a destroyed stream's handle may not even be looked at; memory that was allocated
+// on it may still be around. So the streams that guards hold, in all threads, are listed here from their
+// first use.
+#pragma once
+#include "backends/cudnn/cuda_runtime.hpp"
+
+namespace stiletto::detail::cudnn {
+
+/// A stream for good: handles are used again, CUDA's ids are not.
+struct StreamKey {
+  CUstream_st* handle = nullptr;
+  unsigned long long id = 0;
+  bool is_default() const { return handle == nullptr || handle == cudaStreamLegacy; }
+  bool operator==(const StreamKey& other) const {
+    return is_default() ? other.is_default() : !other.is_default() && id == other.id;
+  }
+};
+
+/// Of a stream that lives.
+StreamKey key_of(CUstream_st* stream);
+
+/// The current stream of this thread, which is about to get work of a device. The backend calls it before it
+/// queues anything, so that the guard's end finds the devices whose memory the stream used.
+StreamKey use_current_stream(int device);
+
+/// Runs a function that must not throw while a guard somewhere holds the stream; false if none does.
+bool while_guarded(const StreamKey& stream, void (*run)(void* context, CUstream_st* stream), void* context);
+
+}  // namespace stiletto::detail::cudnn
