@@ -49,11 +49,10 @@ target_include_directories(stiletto_objects
 target_compile_definitions(stiletto_objects PRIVATE "STILETTO_VERSION=\"${PROJECT_VERSION}\"")
 target_link_libraries(stiletto_objects PRIVATE stiletto_options stiletto::dnnl Threads::Threads)
 if(STILETTO_HAS_CUDNN)
+  target_compile_definitions(stiletto_objects PRIVATE STILETTO_HAS_CUDNN=1)
   # The folders of a build tree, searched after those beside the library.
-  target_compile_definitions(stiletto_objects PRIVATE
-    STILETTO_HAS_CUDNN=1
-    "STILETTO_COMPANION_FOLDER=\"${PROJECT_BINARY_DIR}\""
-    "STILETTO_WHEEL_FOLDER=\"${PROJECT_SOURCE_DIR}/.deps/nvidia\"")
+  set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/backends/cudnn/library_search.cpp" APPEND PROPERTY COMPILE_DEFINITIONS
+    "STILETTO_COMPANION_FOLDER=\"${PROJECT_BINARY_DIR}\"" "STILETTO_WHEEL_FOLDER=\"${PROJECT_SOURCE_DIR}/.deps/nvidia\"")
   target_link_libraries(stiletto_objects PRIVATE $<BUILD_INTERFACE:stiletto_cudnn_headers> ${CMAKE_DL_LIBS})
 endif()
 

@@ -13,7 +13,10 @@
 #include "backends/cudnn/target.hpp"
 #include "backends/cudnn/workspace.hpp"
 #include "compiler/backend.hpp"
+#include "core/device_memory.hpp"
+#include "core/dtype_info.hpp"
 #include "core/text.hpp"
+#include "graph/op_table.hpp"
 #include "stiletto/cuda.hpp"
 #include "stiletto/error.hpp"
 
@@ -34,7 +37,11 @@ Frame& frame_of_thread() {
 class CudnnPlan : public Plan {
  public:
   CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built, int device, bool present)
-      : graph_(std::move(graph)), built_(std::move(built)), device_(device), present_(present) {}
+      : graph_(std::move(graph)), built_(std::move(built)), device_(device), present_(present) {
+    for (const EngineTensor& t : graph_.tensors)
+      if (present && t.role == EngineTensor::Role::ones)
+        ones_ = ones_on_device(device, t.dtype, t.dims.back());
+  }
 
   std::size_t workspace() const override { return built_->workspace(); }
 
@@ -82,7 +89,7 @@ class CudnnPlan : public Plan {
           frame.pointers.push_back(&frame.numbers[t.source]);
           break;
         case EngineTensor::Role::ones:
-          frame.pointers.push_back(one_on_device(device_, t.dtype));
+          frame.pointers.push_back(ones_);
           break;
         default:
           break;
@@ -94,7 +101,14 @@ class CudnnPlan : public Plan {
   std::unique_ptr<const BuiltGraph> built_;
   int device_;
   bool present_;
+  void* ones_ = nullptr;
 };
+
+std::size_t bytes_reached(const EngineTensor& t) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < t.dims.size(); ++i) last += (t.dims[i] - 1) * t.strides[i];
+  return bytes_for(t.dtype, last + 1);
+}
 
 /// A stream of the current device that is capturing while this lives.
 class Capture {
@@ -134,24 +148,24 @@ std::string CudnnPlan::launch_problem() const {
   for (const EngineTensor& t : graph_.tensors)
     if (t.role == EngineTensor::Role::number) numbers = std::max<std::size_t>(numbers, t.source + 1);
   const std::vector<ScalarValue> scalars(numbers);
-  if (std::any_of(graph_.tensors.begin(), graph_.tensors.end(),
-                  [](const EngineTensor& t) { return t.role == EngineTensor::Role::ones; }))
-    one_on_device(device_, DType::float16);  // allocates at first use, which a capture must not meet
-  cudnnContext* handle = handle_for(device_, nullptr);
+  // Kernels' arguments are not followed, so any address will do; but what a plan clears before it adds to it,
+  // its workspace and the outputs of reductions, has to be memory.
+  std::vector<std::shared_ptr<Storage>> cleared{cuda_memory().allocate(Device::cuda(device_), workspace())};
   Frame frame;
-  Capture capture;
-  // Never followed: distinct addresses, aligned like any allocation.
   constexpr std::uintptr_t somewhere = std::uintptr_t{1} << 40U;
-  bind(
-      frame,
-      [&](const EngineTensor&) {
-        return reinterpret_cast<void*>(somewhere + (frame.pointers.size() << 32U));
-      },
-      scalars);
+  auto address = [&](const EngineTensor& t) -> void* {
+    const bool reduced = std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const EngineNode& node) {
+      return &graph_.tensors[node.output] == &t && row_of(node.op).family == Family::reduction;
+    });
+    if (!reduced) return reinterpret_cast<void*>(somewhere + (frame.pointers.size() << 32U));
+    cleared.push_back(cuda_memory().allocate(Device::cuda(device_), bytes_reached(t)));
+    return cleared.back()->data;
+  };
+  bind(frame, address, scalars);
+  handle_for(device_, nullptr);  // made before the capture, during which it could not be
+  Capture capture;
   try {
-    handle = handle_for(device_, capture.stream());
-    built_->execute(handle, frame.pointers,
-                    workspace() == 0 ? nullptr : reinterpret_cast<void*>(somewhere >> 1U));
+    built_->execute(handle_for(device_, capture.stream()), frame.pointers, cleared.front()->data);
   } catch (const DeviceError& error) {
     handle_for(device_, nullptr);
     return error.what();
@@ -177,8 +191,7 @@ class CudnnBackend : public Backend {
 
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
                                     Device device) const override {
-    Attempt attempt{options, device, {}, {}};
-    attempt.choose_target();
+    Attempt attempt(options, device);
     std::string refusal;
     const std::vector<Geometry> ways = geometries(graph, refusal);
     for (const Geometry& geometry : ways) {
@@ -193,7 +206,9 @@ class CudnnBackend : public Backend {
   }
 
  private:
+  /// One build: for which GPU, and what has been refused so far.
   struct Attempt {
+    Attempt(const PlanOptions& o, Device d) : options(o), device(d) { choose_target(); }
     const PlanOptions& options;
     Device device;
     std::vector<EngineReason> reasons;

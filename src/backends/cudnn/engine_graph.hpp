@@ -17,7 +17,7 @@ struct EngineTensor {
     output,        // memory: stores[source]
     number,        // on the host, bound at each call: scalars[source]
     constant,      // `value`, part of the plan
-    ones,          // a single 1 in device memory, read with strides of 0; the plan has it
+    ones,          // a vector of ones in device memory, which all plans share
     intermediate,  // inside the engine
   };
   Role role = Role::intermediate;
@@ -28,6 +28,9 @@ struct EngineTensor {
   double value = 0;
 };
 
+/// Booleans are bytes of 0 and 1 here as in our memory, which to cuDNN are INT8: its own BOOLEAN is a bit in
+/// memory, and as a mask inside a graph it does not compile for sizes that are not multiples of 8 (9.19).
+///
 /// One operation. Pointwise: Op names the mode (copy is the identity, where takes value, other value, mask;
 /// all else in the order of the canonical graph). Reductions: sum, prod, max, min, abs_max, norm1, norm2.
 struct EngineNode {

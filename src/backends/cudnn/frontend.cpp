@@ -27,8 +27,7 @@ using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 std::optional<fe::DataType_t> type_of(DType dtype) {
   switch (dtype) {
-    case DType::boolean:
-      return fe::DataType_t::BOOLEAN;
+    case DType::boolean:  // bytes: see EngineNode
     case DType::int8:
       return fe::DataType_t::INT8;
     case DType::uint8:
@@ -55,6 +54,10 @@ std::optional<fe::DataType_t> type_of(DType dtype) {
       return fe::DataType_t::FP4_E2M1;
   }
   return std::nullopt;
+}
+
+fe::DataType_t compute_type_of(DType dtype) {
+  return dtype == DType::boolean ? fe::DataType_t::BOOLEAN : *type_of(dtype);
 }
 
 std::optional<fe::PointwiseMode_t> mode_of(Op op) {
@@ -235,14 +238,14 @@ class Translation {
 
   TensorPointer matmul(const EngineNode& node) {
     return out_.matmul(tensors_[node.inputs[0]], tensors_[node.inputs[1]],
-                       fe::graph::Matmul_attributes().set_compute_data_type(*type_of(node.compute)));
+                       fe::graph::Matmul_attributes().set_compute_data_type(compute_type_of(node.compute)));
   }
 
   TensorPointer reduction(const EngineNode& node) {
     auto result = out_.reduction(tensors_[node.inputs[0]],
                                  fe::graph::Reduction_attributes()
                                      .set_mode(mapped(reduction_of(node.op), "a reduction mode", node.op))
-                                     .set_compute_data_type(*type_of(node.compute)));
+                                     .set_compute_data_type(compute_type_of(node.compute)));
     const EngineTensor& t = graph_.tensors[node.output];
     std::vector<std::int64_t> strides(t.dims.size());
     std::int64_t stride = 1;
@@ -254,7 +257,7 @@ class Translation {
   TensorPointer pointwise(const EngineNode& node) {
     auto attributes = fe::graph::Pointwise_attributes()
                           .set_mode(mapped(mode_of(node.op), "a pointwise mode", node.op))
-                          .set_compute_data_type(*type_of(node.compute));
+                          .set_compute_data_type(compute_type_of(node.compute));
     const auto coefficient = static_cast<float>(node.coefficient);
     if (node.op == Op::leaky_relu) attributes.set_relu_lower_clip_slope(coefficient);
     if (node.op == Op::clipped_relu) attributes.set_relu_lower_clip(0).set_relu_upper_clip(coefficient);

@@ -74,29 +74,27 @@ std::uint32_t GraphBuilder::select(std::uint32_t mask, std::uint32_t yes, std::u
 }
 
 std::uint32_t GraphBuilder::extremum(bool greater, std::uint32_t x, std::uint32_t y, DType dtype) {
-  const std::uint32_t first = pointwise(greater ? Op::greater : Op::less, {x, y}, DType::boolean);
-  const std::uint32_t chosen = select(first, x, y, dtype);  // y where y is NaN
+  const Op beyond = greater ? Op::greater : Op::less;
+  if (at(y).role == EngineTensor::Role::constant)  // not NaN: x where x is
+    return select(pointwise(greater ? Op::less : Op::greater, {x, y}, DType::boolean), y, x, dtype);
+  const std::uint32_t chosen = select(pointwise(beyond, {x, y}, DType::boolean), x, y, dtype);
   return select(pointwise(Op::not_equal, {x, x}, DType::boolean), x, chosen, dtype);
 }
 
-std::uint32_t GraphBuilder::convert(std::uint32_t x, DType to) {
-  const DType from = at(x).dtype;
-  if (to == DType::boolean && from != DType::boolean)
-    return pointwise(Op::not_equal, {x, constant(0)}, DType::boolean);
-  if (from == DType::boolean && to != DType::boolean) {
-    const std::uint32_t as_float = select(x, constant(1), constant(0), held(DType::float32));
-    return to == held(DType::float32) ? as_float : pointwise(Op::copy, {as_float}, to);
-  }
-  if (is_integer(to) && !is_integer(from) && from != DType::boolean) {
-    const std::uint32_t negative = pointwise(Op::less, {x, constant(0)}, DType::boolean);
-    const DType d = at(x).dtype == DType::float64 ? DType::float64 : held(DType::float32);
-    x = select(negative, pointwise(Op::ceil, {x}, d), pointwise(Op::floor, {x}, d), d);
-  }
-  if (is_integer(to) && is_integer(from) && bits_of(to) < bits_of(from))
-    throw NotLowered{text("a cast from ", from, " to ", to, " wraps, and cuDNN's saturates")};
+std::uint32_t GraphBuilder::convert(std::uint32_t x, DType from, DType to) {
+  if (from == to && at(x).dtype == to) return x;
+  if (to == DType::boolean) return pointwise(Op::not_equal, {x, constant(0)}, DType::boolean);
   if (to == DType::float4_e2m1 || to == DType::float8_e8m0)
     throw NotLowered{text("cuDNN writes ", to, " only as part of block scaling")};
-  if (is_float8(to)) {
+  if (is_integer(to) && is_integer(from)) {
+    const bool wider = bits_of(to) > bits_of(from) && to != DType::uint8;
+    if (!wider && from != to)
+      throw NotLowered{text("a cast from ", from, " to ", to, " wraps, and cuDNN's saturates")};
+  } else if (is_integer(to) && from != DType::boolean) {
+    const DType d = from == DType::float64 ? DType::float64 : held(DType::float32);
+    const std::uint32_t negative = pointwise(Op::less, {x, constant(0)}, DType::boolean);
+    x = select(negative, pointwise(Op::ceil, {x}, d), pointwise(Op::floor, {x}, d), d);
+  } else if (is_float8(to)) {
     const double largest = to == DType::float8_e4m3 ? 448 : 57344;
     const DType d = held(DType::float32);
     x = extremum(false, extremum(true, x, constant(-largest), d), constant(largest), d);

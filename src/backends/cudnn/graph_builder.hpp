@@ -29,8 +29,8 @@ class GraphBuilder {
   std::uint32_t node(Op op, std::vector<std::uint32_t> inputs, DType dtype, std::vector<std::int64_t> dims,
                      DType compute);
 
-  /// x as `to`, by our rules of rounding, truncation and saturation.
-  std::uint32_t convert(std::uint32_t x, DType to);
+  /// x, which means a value of type `from`, as `to`, by our rules of rounding, truncation and saturation.
+  std::uint32_t convert(std::uint32_t x, DType from, DType to);
   /// The greater or the lesser of two, NaN if either is.
   std::uint32_t extremum(bool greater, std::uint32_t x, std::uint32_t y, DType dtype);
   std::uint32_t select(std::uint32_t mask, std::uint32_t yes, std::uint32_t no, DType dtype);

@@ -67,26 +67,30 @@ cudnnContext* handle_for(int device, CUstream_st* stream) {
   return found->context;
 }
 
-void* one_on_device(int device, DType dtype) {
+void* ones_on_device(int device, DType dtype, std::int64_t count) {
+  struct Ones {
+    int device;
+    DType dtype;
+    std::int64_t count;
+    void* memory;
+  };
   static std::mutex& mutex = *new std::mutex;
-  static std::vector<std::uint16_t*>& ones =
-      *new std::vector<std::uint16_t*>;  // per device: float16, bfloat16
-  constexpr std::size_t apart = 16;      // elements between them, so that both are well aligned
+  static std::vector<Ones>& known = *new std::vector<Ones>;  // shorter ones stay: plans hold their addresses
   const std::lock_guard lock(mutex);
-  if (ones.size() <= static_cast<std::size_t>(device)) ones.resize(static_cast<std::size_t>(device) + 1);
-  std::uint16_t*& memory = ones[static_cast<std::size_t>(device)];
-  if (memory == nullptr) {
-    std::uint16_t values[2 * apart] = {};
-    values[0] = 0x3C00;      // 1 as float16
-    values[apart] = 0x3F80;  // 1 as bfloat16
-    void* fresh = nullptr;
-    check(cuda().Malloc(&fresh, sizeof values), "allocating a constant");
-    check(cuda().MemcpyAsync(fresh, values, sizeof values, cudaMemcpyHostToDevice, nullptr),
-          "writing a constant");
-    check(cuda().StreamSynchronize(nullptr), "writing a constant");
-    memory = static_cast<std::uint16_t*>(fresh);
-  }
-  return memory + (dtype == DType::bfloat16 ? apart : 0);
+  for (const Ones& ones : known)
+    if (ones.device == device && ones.dtype == dtype && ones.count >= count) return ones.memory;
+  std::int64_t length = 4096;
+  while (length < count) length *= 2;
+  const std::vector<std::uint16_t> values(static_cast<std::size_t>(length), dtype == DType::bfloat16
+                                                                                ? std::uint16_t{0x3F80}
+                                                                                : std::uint16_t{0x3C00});
+  void* memory = nullptr;
+  check(cuda().Malloc(&memory, values.size() * 2), "allocating a vector of ones");
+  check(cuda().MemcpyAsync(memory, values.data(), values.size() * 2, cudaMemcpyHostToDevice, nullptr),
+        "writing a vector of ones");
+  check(cuda().StreamSynchronize(nullptr), "writing a vector of ones");
+  known.push_back({device, dtype, length, memory});
+  return memory;
 }
 
 }  // namespace stiletto::detail::cudnn

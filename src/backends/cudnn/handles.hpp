@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN handles, one per thread and device, and what else lives as long as the process does on each device.
 #pragma once
+#include <cstdint>
+
 #include "stiletto/dtype.hpp"
 
 struct cudnnContext;
@@ -13,7 +15,9 @@ namespace stiletto::detail::cudnn {
 /// ends.
 cudnnContext* handle_for(int device, CUstream_st* stream);
 
-/// A single 1 of the dtype (float16 or bfloat16) in the memory of the current device.
-void* one_on_device(int device, DType dtype);
+/// At least `count` ones of the dtype (float16 or bfloat16) in the memory of the current device, written
+/// before the call returns. The longest vector asked for stays; plans ask when they are built, so that calls
+/// do not.
+void* ones_on_device(int device, DType dtype, std::int64_t count);
 
 }  // namespace stiletto::detail::cudnn

@@ -4,6 +4,7 @@
 #include "backends/cudnn/lower.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "backends/cudnn/graph_builder.hpp"
@@ -128,8 +129,8 @@ class Lowering {
     row_of_layout(columns) = inner;
     std::uint32_t a = operand(left, rows), b = operand(right, columns);
     if (builder_.at(a).dtype != builder_.at(b).dtype) {  // engines want one type; the common one holds both
-      a = as_type(a, value.dtype);
-      b = as_type(b, value.dtype);
+      a = builder_.convert(a, graph_.values[left].dtype, value.dtype);
+      b = builder_.convert(b, graph_.values[right].dtype, value.dtype);
     }
     const auto& attributes = std::get<MatmulAttributes>(value.attributes);
     std::uint32_t result = multiply(a, b, value.dtype, dims_of(product_axes(value), layout));
@@ -138,10 +139,6 @@ class Lowering {
     std::uint32_t c = lower(value.inputs[2], layout);
     if (attributes.beta.value != 1) c = scaled(c, attributes.beta.value, value.dtype);
     return builder_.pointwise(Op::add, {result, c}, builder_.held(value.dtype));
-  }
-
-  std::uint32_t as_type(std::uint32_t x, DType dtype) {
-    return builder_.at(x).dtype == dtype ? x : builder_.convert(x, dtype);
   }
 
   AxisMask product_axes(const Value& value) const {
@@ -177,6 +174,17 @@ class Lowering {
     check_exact(value);
     Op op = value.op;
     if (op == Op::logsumexp) return logsumexp(value, x, layout);
+    if (op == Op::norm1) {
+      x = builder_.pointwise(Op::abs, {x}, builder_.held(value.dtype));
+      op = Op::sum;
+    }
+    if (op == Op::norm2) {
+      x = builder_.pointwise(Op::multiply, {x, x}, builder_.held(value.dtype));
+      x = reduce(Op::sum, x, value.dtype, dims_of(value.axes, layout));
+      return builder_.pointwise(Op::sqrt, {x}, builder_.held(value.dtype));
+    }
+    if (op == Op::max || op == Op::min)
+      throw NotLowered{text("cuDNN's ", name_of(op), " over an axis drops NaN; abs_max keeps it")};
     if (op == Op::mean) {
       x = scaled(x, 1 / static_cast<double>(graph_.size_of(value.contracted)), DType::float32);
       op = Op::sum;
@@ -200,7 +208,9 @@ class Lowering {
     const DType held = builder_.held(value.dtype);
     if (value.op == Op::abs_max || value.op == Op::norm1 || value.op == Op::norm2)
       return builder_.pointwise(Op::abs, {x}, held);
-    return builder_.at(x).dtype == held ? x : builder_.convert(x, value.dtype);
+    return builder_.at(x).dtype == held
+               ? x
+               : builder_.convert(x, graph_.values[value.inputs[0]].dtype, value.dtype);
   }
 
   std::uint32_t sum_as_product(const Value& value, const Layout& layout) {
@@ -240,8 +250,8 @@ class Lowering {
     t.dtype = dtype;
     t.dims.assign(rank, 1);
     t.dims.back() = geometry_.summed->extent;
-    t.strides.assign(rank, 1);
-    t.strides.back() = 0;
+    t.strides.assign(rank, geometry_.summed->extent);
+    t.strides.back() = 1;
     return builder_.add(std::move(t));
   }
 
@@ -251,10 +261,16 @@ class Lowering {
     const Dims dims = dims_of(value.axes, layout);
     const DType d = builder_.held(value.dtype);
     const std::uint32_t top = reduce(Op::max, x, value.dtype, dims);
+    // An infinite maximum would give infinity minus infinity; shifting by 0 lets the exponentials say what is
+    // right.
+    const std::uint32_t infinity = builder_.constant(std::numeric_limits<double>::infinity());
+    const std::uint32_t finite =
+        builder_.pointwise(Op::less, {builder_.pointwise(Op::abs, {top}, d), infinity}, DType::boolean);
+    const std::uint32_t shift = builder_.select(finite, top, builder_.constant(0), d);
     const std::uint32_t terms =
-        builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, top}, d)}, d);
+        builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, shift}, d)}, d);
     const std::uint32_t total = reduce(Op::sum, terms, value.dtype, dims);
-    return builder_.pointwise(Op::add, {builder_.pointwise(Op::log, {total}, d), top}, d);
+    return builder_.pointwise(Op::add, {builder_.pointwise(Op::log, {total}, d), shift}, d);
   }
 
   std::uint32_t softmax(const Value& value, const Layout& layout) {
@@ -272,14 +288,28 @@ class Lowering {
   void write(std::size_t s, std::uint32_t x) {
     const Store& store = graph_.stores[s];
     EngineTensor t = memory(store.tensor, geometry_.space);
+    check_written_order(t);
     t.role = EngineTensor::Role::output;
     t.source = static_cast<std::uint32_t>(s);
-    if (needs_conversion(builder_.at(x), store)) x = builder_.convert(x, store.tensor.dtype);
+    if (needs_conversion(builder_.at(x), store))
+      x = builder_.convert(x, graph_.values[store.value].dtype, store.tensor.dtype);
     if (builder_.at(x).dims != t.dims && graph_.values[store.value].kind == Value::Kind::scalar)
       throw NotLowered{"a plain fill beside computed values; fill that array in a call of its own"};
     if (!can_become_output(x, t.dtype) || builder_.at(x).dims != t.dims)
       x = builder_.node(Op::copy, {x}, t.dtype, t.dims, builder_.compute_of(t.dtype));
     builder_.at(x) = std::move(t);
+  }
+
+  /// Products whose batch varies fastest in memory came out as garbage (float32, cuDNN 9.19) or not at all.
+  void check_written_order(const EngineTensor& t) const {
+    const bool product = std::any_of(builder_.graph_.nodes.begin(), builder_.graph_.nodes.end(),
+                                     [](const EngineNode& node) { return node.op == Op::matmul; });
+    if (!product) return;
+    const auto contiguous = [&](std::size_t i) { return t.dims[i] == 1 || t.strides[i] == 1; };
+    const std::size_t rank = t.dims.size();
+    const bool several = t.dims[rank - 1] > 1 || t.dims[rank - 2] > 1;
+    if (several && !contiguous(rank - 1) && !contiguous(rank - 2))
+      throw NotLowered{"neither the rows nor the columns of a product's output are contiguous in memory"};
   }
 
   /// Rounding to a narrower float happens in the store itself; everything else is nodes.

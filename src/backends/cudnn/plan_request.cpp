@@ -8,9 +8,8 @@
 #include "backends/cudnn/target.hpp"
 
 namespace stiletto::detail::cudnn {
-namespace {
-
-// One function for both directions: Archive is Writer with const values or Reader.
+// One function for both directions: Archive is Writer with const values or Reader, which find these by their
+// own namespace.
 
 template <class Archive, class T>
   requires std::is_same_v<std::remove_const_t<T>, EngineTensor>
@@ -29,6 +28,8 @@ template <class Archive, class T>
 void archive(Archive& ar, T& r) {
   ar(r.engine), ar(r.reason);
 }
+
+namespace {
 
 struct Request {
   std::string target_name, target_json;

@@ -20,12 +20,10 @@ class PointwiseLowering {
     const TypeRule rule = row_of(value_.op).rule;
     if (value_.op == Op::cast || value_.op == Op::copy) return cast();
     if (rule == TypeRule::logical || value_.operand == DType::boolean) return logical();
-    if (value_.op != Op::where)
-      for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i] = as_number(inputs_[i]);
     const DType held = builder_.held(value_.dtype);
     switch (value_.op) {
       case Op::where:
-        return builder_.select(as_mask(inputs_[0]), as_number(inputs_[1]), as_number(inputs_[2]), held);
+        return builder_.select(mask(0), inputs_[1], inputs_[2], held);
       case Op::maximum:
       case Op::minimum:
         return builder_.extremum(value_.op == Op::maximum, inputs_[0], inputs_[1], held);
@@ -50,23 +48,17 @@ class PointwiseLowering {
     return builder_.pointwise(value_.op, {inputs_[0], inputs_[1]}, dtype, coefficient);
   }
 
-  std::uint32_t as_mask(std::uint32_t x) {
-    return builder_.at(x).dtype == DType::boolean ? x : builder_.convert(x, DType::boolean);
-  }
-  std::uint32_t as_number(std::uint32_t x) {
-    return builder_.at(x).dtype == DType::boolean ? builder_.convert(x, builder_.held(DType::float32)) : x;
-  }
+  std::uint32_t mask(std::size_t i) { return builder_.convert(inputs_[i], dtypes_[i], DType::boolean); }
 
   std::uint32_t cast() {
-    const std::uint32_t x = inputs_[0];
     const bool same =
-        value_.op == Op::copy ? dtypes_[0] == value_.dtype : builder_.at(x).dtype == value_.dtype;
-    return same ? x : builder_.convert(x, value_.dtype);
+        value_.op == Op::copy ? dtypes_[0] == value_.dtype : builder_.at(inputs_[0]).dtype == value_.dtype;
+    return same ? inputs_[0] : builder_.convert(inputs_[0], dtypes_[0], value_.dtype);
   }
 
   /// Booleans: + and maximum are or, * and minimum are and.
   std::uint32_t logical() {
-    for (std::uint32_t& input : inputs_) input = as_mask(input);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i] = mask(i);
     switch (value_.op) {
       case Op::logical_not:
         return builder_.pointwise(Op::logical_not, {inputs_[0]}, DType::boolean);
@@ -81,7 +73,7 @@ class PointwiseLowering {
       case Op::where:
         return either(inputs_[0], inputs_[1], inputs_[2]);
       default:  // comparisons, as 0 and 1
-        return builder_.pointwise(value_.op, {as_number(inputs_[0]), as_number(inputs_[1])}, DType::boolean);
+        return builder_.pointwise(value_.op, {inputs_[0], inputs_[1]}, DType::boolean);
     }
   }
 
