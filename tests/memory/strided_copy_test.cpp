@@ -38,7 +38,8 @@ std::size_t calls_for(const Extents& shape, const Extents& strides, std::int64_t
   for (std::int64_t stride : row_major(shape)) geometry.to.push_back(4 * stride);
   for (std::int64_t stride : strides) geometry.from.push_back(4 * stride);
   std::int64_t high = offset;
-  for (std::size_t i = 0; i < shape.size(); ++i) high += (shape[i] - 1) * std::max<std::int64_t>(strides[i], 0);
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    high += (shape[i] - 1) * std::max<std::int64_t>(strides[i], 0);
   std::vector<std::int32_t> storage(static_cast<std::size_t>(high + 1));
   for (std::size_t i = 0; i < storage.size(); ++i) storage[i] = static_cast<std::int32_t>(i);
   std::vector<std::int32_t> result(static_cast<std::size_t>(count_of(shape)), -1);
@@ -57,19 +58,19 @@ std::size_t calls_for(const Extents& shape, const Extents& strides, std::int64_t
 
 TEST(StridedCopies, number_of_calls) {
   EXPECT_EQ(calls_for({}, {}), 1U);
-  EXPECT_EQ(calls_for({6, 5}, {5, 1}), 1U);            // contiguous
-  EXPECT_EQ(calls_for({6, 5}, {8, 1}), 1U);            // padded rows
-  EXPECT_EQ(calls_for({60}, {3}), 1U);                 // every third element
-  EXPECT_EQ(calls_for({4, 6, 5}, {48, 8, 1}), 1U);     // padded rows of a block, walked as one
-  EXPECT_EQ(calls_for({4, 6, 5}, {60, 8, 1}), 4U);     // two distances: the longer axis is within a call
-  EXPECT_EQ(calls_for({7, 3}, {1, 7}), 3U);            // transposed
+  EXPECT_EQ(calls_for({6, 5}, {5, 1}), 1U);         // contiguous
+  EXPECT_EQ(calls_for({6, 5}, {8, 1}), 1U);         // padded rows
+  EXPECT_EQ(calls_for({60}, {3}), 1U);              // every third element
+  EXPECT_EQ(calls_for({4, 6, 5}, {48, 8, 1}), 1U);  // padded rows of a block, walked as one
+  EXPECT_EQ(calls_for({4, 6, 5}, {60, 8, 1}), 4U);  // two distances: the longer axis is within a call
+  EXPECT_EQ(calls_for({7, 3}, {1, 7}), 3U);         // transposed
   EXPECT_EQ(calls_for({3, 7}, {1, 3}), 3U);
-  EXPECT_EQ(calls_for({4, 5}, {-5, 1}, 15), 4U);       // rows backwards
-  EXPECT_EQ(calls_for({9}, {-1}, 8), 9U);              // elements backwards
-  EXPECT_EQ(calls_for({8, 5}, {0, 1}), 4U);            // a row, then 1, 2 and 4 more
+  EXPECT_EQ(calls_for({4, 5}, {-5, 1}, 15), 4U);  // rows backwards
+  EXPECT_EQ(calls_for({9}, {-1}, 8), 9U);         // elements backwards
+  EXPECT_EQ(calls_for({8, 5}, {0, 1}), 4U);       // a row, then 1, 2 and 4 more
   EXPECT_EQ(calls_for({1000}, {0}), 11U);
-  EXPECT_EQ(calls_for({5, 4}, {1, 0}), 3U);            // a column repeated
-  EXPECT_EQ(calls_for({4, 3}, {1, 1}), 3U);            // windows that overlap
+  EXPECT_EQ(calls_for({5, 4}, {1, 0}), 3U);  // a column repeated
+  EXPECT_EQ(calls_for({4, 3}, {1, 1}), 4U);  // windows that overlap
   EXPECT_EQ(calls_for({4, 0, 2}, {1, 1, 1}), 0U);
 }
 

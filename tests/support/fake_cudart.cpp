@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA runtime and driver without a GPU: two devices whose memory is the host's, and whose work is done when
-// it is queued. It writes down every call, fails where a test asks it to, and ends the program with a sentence
-// where a real one would misbehave: a destroyed stream, a call from a callback or after the end. Compiled
-// without CUDA's headers, whose types below are C's: enumerations are int, handles are pointers.
+// A CUDA runtime and driver without a GPU: two devices whose memory is the host's, and whose work is done
+// when it is queued. It writes down every call, fails where a test asks it to, and ends the program with a
+// sentence where a real one would misbehave: a destroyed stream, a call from a callback or after the end.
+// Compiled without CUDA's headers, whose types below are C's: enumerations are int, handles are pointers.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -21,6 +21,7 @@ constexpr int ok = 0, invalid_value = 1, out_of_memory = 2, invalid_device = 101
               capture_unsupported = 900, capture_implicit = 906;
 constexpr int device_count = 2;
 constexpr int mode_relaxed = 2;
+constexpr std::size_t poisoned = 4096;  // bytes overwritten at the start of what comes and goes
 
 struct UserObject {
   void* pointer;
@@ -217,7 +218,7 @@ int cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, Pool* pool, Strea
   State& s = state();
   if (bytes > s.capacity - s.used) return out_of_memory;
   *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  std::memset(*pointer, 0xAA, bytes);
+  std::memset(*pointer, 0xAA, std::min(bytes, poisoned));
   s.blocks[*pointer] = bytes;
   s.used += bytes;
   s.peak = std::max(s.peak, s.used);
@@ -232,7 +233,7 @@ int cudaFreeAsync(void* pointer, Stream* stream) {
   if (stream != nullptr && stream->capture != nullptr) misuse("a free is captured");
   if (found == s.blocks.end()) misuse("memory is freed that is not allocated");
   s.used -= found->second;
-  std::memset(pointer, 0xDD, found->second);
+  std::memset(pointer, 0xDD, std::min(found->second, poisoned));
   s.blocks.erase(found);
   std::free(pointer);
   return call.error();
@@ -295,11 +296,11 @@ int cuMemsetD2D32Async(std::uint64_t to, std::size_t pitch, unsigned value, std:
 int cudaStreamCreateWithFlags(Stream** stream, unsigned flags) {
   const Call call("StreamCreate", flags);
   State& s = state();
+  *stream = nullptr;
   // The handle of a stream that was destroyed is used again, as CUDA's are.
-  const auto dead =
-      std::find_if(s.streams.begin(), s.streams.end(), [](const Stream* each) { return !each->alive; });
-  if (dead == s.streams.end()) s.streams.push_back(new Stream);
-  *stream = dead == s.streams.end() ? s.streams.back() : *dead;
+  for (Stream* each : s.streams)
+    if (!each->alive) *stream = each;
+  if (*stream == nullptr) s.streams.push_back(*stream = new Stream);
   **stream = Stream{current, flags == 0, true, ++s.next_id, nullptr, false};
   return call.error();
 }

@@ -11,8 +11,8 @@
 namespace support {
 
 inline constexpr DType all_dtypes[] = {
-    DType::boolean,     DType::int8,        DType::uint8,       DType::int32,      DType::int64,
-    DType::float16,     DType::bfloat16,    DType::float32,     DType::float64,    DType::float8_e4m3,
+    DType::boolean,     DType::int8,        DType::uint8,       DType::int32,   DType::int64,
+    DType::float16,     DType::bfloat16,    DType::float32,     DType::float64, DType::float8_e4m3,
     DType::float8_e5m2, DType::float8_e8m0, DType::float4_e2m1,
 };
 
