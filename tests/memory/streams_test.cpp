@@ -154,7 +154,7 @@ TEST(Streams, other_threads_go_on_beside_a_capture) {
   std::thread([] {
     const Stream other;
     const StreamGuard guard(other.get());
-    for (int i = 0; i < 20; ++i) (void)ones(1000 * (i + 1)).copy();
+    for (int i = 0; i < 20; ++i) expect_ones(ones(1000 * (i + 1)).copy());
   }).join();
   EXPECT_EQ(graph.end(), 0) << "the capture was broken";
 }
