@@ -31,7 +31,7 @@ void print_e8m0(std::ostream& out, const void* first, std::int64_t offset) {
   out << detail::decode_e8m0(static_cast<const std::uint8_t*>(first)[offset]);
 }
 void print_e2m1(std::ostream& out, const void* first, std::int64_t offset) {
-  const unsigned packed = static_cast<const std::uint8_t*>(first)[offset / 2];
+  const unsigned packed = static_cast<const std::uint8_t*>(first)[offset >> 1];
   out << detail::decode<detail::e2m1_format>(offset % 2 == 0 ? packed & 15U : packed >> 4U);
 }
 

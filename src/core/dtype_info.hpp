@@ -51,9 +51,10 @@ constexpr bool is_storage_only(DType d) {
 constexpr std::size_t bytes_for(DType dtype, std::int64_t elements) {
   return (static_cast<std::size_t>(elements) * static_cast<std::size_t>(bits_of(dtype)) + 7) / 8;
 }
-/// Signed distance in bytes of an element offset. Offsets of float4_e2m1 are even wherever a view can start.
+/// Signed distance in bytes of an element offset, for float4_e2m1 of the byte that holds it. Offsets of
+/// float4_e2m1 are even wherever a view can start.
 constexpr std::int64_t byte_offset(DType dtype, std::int64_t elements) {
-  return dtype == DType::float4_e2m1 ? elements / 2 : elements * (bits_of(dtype) / 8);
+  return dtype == DType::float4_e2m1 ? elements >> 1 : elements * (bits_of(dtype) / 8);
 }
 
 /// A dtype as an operand: weak ones are C++ numbers, which leave an array's dtype alone as far as they can.

@@ -245,6 +245,9 @@ TEST(ArrayCodes, float4_is_packed_two_to_a_byte) {
   EXPECT_EQ(stiletto::slice(x, {Slice{}, Slice{2, 4}}).to_vector<std::uint8_t>(), (Codes{2, 3, 6, 7}));
   EXPECT_EQ(stiletto::slice(x, {Slice{}, Slice{0, 4, 2}}).to_vector<std::uint8_t>(), (Codes{0, 2, 4, 6}));
   EXPECT_EQ(stiletto::slice(x, {Slice{1, 2}}).raw_data(), static_cast<std::byte*>(x.raw_data()) + 2);
+  const Array backwards = stiletto::slice(x, {Slice{{}, {}, -1}});
+  EXPECT_EQ(backwards.to_vector<std::uint8_t>(), (Codes{4, 5, 6, 7, 0, 1, 2, 3}));
+  EXPECT_EQ(backwards.copy().to_vector<std::uint8_t>(), (Codes{4, 5, 6, 7, 0, 1, 2, 3}));
   const Array one = stiletto::slice(x, {Slice{1, 2}, Slice{2, 3}});
   EXPECT_EQ(one.item<std::uint8_t>(), 6);
   EXPECT_EQ(stiletto::cast(x, DType::float32).to_vector<float>(), (Floats{0, 0.5, 1, 1.5, 2, 3, 4, 6}));

@@ -74,40 +74,7 @@ bool is_final(cudaError_t status) {
 CudaRuntime load_runtime(const Library& runtime, const Library& driver) {
   CudaRuntime table;
 #define STILETTO_CUDA_FUNCTION(name) look_up(table.name, runtime, "cuda" #name)
-  STILETTO_CUDA_FUNCTION(GetDeviceCount);
-  STILETTO_CUDA_FUNCTION(GetDevice);
-  STILETTO_CUDA_FUNCTION(SetDevice);
-  STILETTO_CUDA_FUNCTION(DeviceGetAttribute);
-  STILETTO_CUDA_FUNCTION(GetErrorString);
-  STILETTO_CUDA_FUNCTION(GetLastError);
-  STILETTO_CUDA_FUNCTION(Malloc);
-  STILETTO_CUDA_FUNCTION(Free);
-  STILETTO_CUDA_FUNCTION(MemGetInfo);
-  STILETTO_CUDA_FUNCTION(MallocFromPoolAsync);
-  STILETTO_CUDA_FUNCTION(FreeAsync);
-  STILETTO_CUDA_FUNCTION(MemPoolCreate);
-  STILETTO_CUDA_FUNCTION(MemPoolSetAttribute);
-  STILETTO_CUDA_FUNCTION(MemPoolTrimTo);
-  STILETTO_CUDA_FUNCTION(MemcpyAsync);
-  STILETTO_CUDA_FUNCTION(Memcpy2DAsync);
-  STILETTO_CUDA_FUNCTION(MemcpyPeerAsync);
-  STILETTO_CUDA_FUNCTION(MemsetAsync);
-  STILETTO_CUDA_FUNCTION(StreamCreateWithFlags);
-  STILETTO_CUDA_FUNCTION(StreamDestroy);
-  STILETTO_CUDA_FUNCTION(StreamSynchronize);
-  STILETTO_CUDA_FUNCTION(StreamWaitEvent);
-  STILETTO_CUDA_FUNCTION(StreamGetId);
-  STILETTO_CUDA_FUNCTION(StreamIsCapturing);
-  STILETTO_CUDA_FUNCTION(StreamBeginCapture);
-  STILETTO_CUDA_FUNCTION(StreamEndCapture);
-  STILETTO_CUDA_FUNCTION(ThreadExchangeStreamCaptureMode);
-  STILETTO_CUDA_FUNCTION(EventCreateWithFlags);
-  STILETTO_CUDA_FUNCTION(EventRecord);
-  STILETTO_CUDA_FUNCTION(UserObjectCreate);
-  STILETTO_CUDA_FUNCTION(GraphRetainUserObject);
-  STILETTO_CUDA_FUNCTION(GraphInstantiate);
-  STILETTO_CUDA_FUNCTION(GraphExecDestroy);
-  STILETTO_CUDA_FUNCTION(GraphDestroy);
+#include "backends/cudnn/cuda_functions.inc"
 #undef STILETTO_CUDA_FUNCTION
   look_up(table.memset_16, driver, "cuMemsetD16Async");
   look_up(table.memset_32, driver, "cuMemsetD32Async");

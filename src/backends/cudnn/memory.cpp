@@ -202,7 +202,7 @@ void keep_with_graph(cudaGraph_t graph, const std::shared_ptr<Block>& block) {
   cudaUserObject_t object = nullptr;
   check(cuda().UserObjectCreate(&object, share.get(), drop_graphs_share, 1, cudaUserObjectNoDestructorSync),
         what);
-  share.release();
+  (void)share.release();  // the object's now
   check(cuda().GraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove), what);
 }
 

@@ -162,6 +162,7 @@ class CudaMemory : public DeviceMemory {
     const CurrentDevice current(device.index());
     const StreamKey stream = use_current_stream(device.index());
     refuse_while_capturing(stream, operation, moves);
+    const BesideCapture beside;
     check(cuda().MemcpyAsync(to, from, bytes, kind, stream.handle), operation);
     check(cuda().StreamSynchronize(stream.handle), operation);
   }

@@ -46,7 +46,7 @@ void* workspace(int device, CUstream_st* stream, std::size_t bytes) {
     if (!block->of_graph) new std::shared_ptr<Block>(block);  // NOLINT(bugprone-unused-raii)
     return block->pointer;
   }
-  const StreamKey key = key_of(stream);
+  const StreamKey key = use_current_stream(device);
   std::vector<Entry>& entries = table().entries;
   auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) {
     return entry.block->device == device && entry.block->stream == key;
