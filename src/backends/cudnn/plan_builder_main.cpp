@@ -16,7 +16,11 @@
 
 namespace stiletto::detail::cudnn {
 
+/// Defined with the lowering: builds the plan that the request describes. Weak while there is none.
+std::string answer_plan_request(const std::string& request) __attribute__((weak));
+
 namespace {
+
 bool write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = write(descriptor, bytes.data(), bytes.size());
@@ -39,17 +43,9 @@ std::string read_all(int descriptor) {
   }
 }
 
-std::string answer(const std::string& request) {
-  force_stand_in();
-  libraries_for_planning();
-  if (answer_plan_request == nullptr)
-    throw InternalError("stiletto-plan-builder: this build cannot answer requests; please report it");
-  return answer_plan_request(request);
-}
-
 }  // namespace
 
-int plan_builder_main(int argc, char** argv) {
+int serve_plan_request(int argc, char** argv, PlanAnswer answer) {
   if (argc > 1 && std::string_view(argv[1]) == "--version") {
     std::printf("stiletto-plan-builder %s\n", STILETTO_VERSION);
     return 0;
@@ -67,6 +63,8 @@ int plan_builder_main(int argc, char** argv) {
   const char* kind = "answer";
   std::string body;
   try {
+    force_stand_in();
+    libraries_for_planning();
     body = answer(read_all(STDIN_FILENO));
   } catch (const std::exception& error) {
     kind = "failure";
@@ -76,6 +74,14 @@ int plan_builder_main(int argc, char** argv) {
   std::fflush(nullptr);
   // Without the exit handlers of cuDNN and the CUDA runtime, which expect a driver that works.
   _exit(written ? 0 : 1);
+}
+
+int plan_builder_main(int argc, char** argv) {
+  return serve_plan_request(argc, argv, [](const std::string& request) {
+    if (answer_plan_request == nullptr)
+      throw InternalError("stiletto-plan-builder: this build answers no requests; please report it");
+    return answer_plan_request(request);
+  });
 }
 
 }  // namespace stiletto::detail::cudnn
