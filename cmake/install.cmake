@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` lays down: headers, library, CMake package, licences, and, unless oneDNN is the
-# system's own, a copy of oneDNN in lib/stiletto/, a folder of ours so that nobody else's oneDNN is
-# overwritten or shadowed. An outside program then needs nothing but the prefix and a compiler.
+# What `cmake --install` lays down: headers, library, the stiletto command, CMake package, licences, and in
+# lib/stiletto/, a folder of ours so that nothing there shadows anybody else's: the driver stand-in, the plan
+# builder and, unless oneDNN is the system's own, a copy of it. An outside program then needs nothing but the
+# prefix and a compiler; CUDA and cuDNN stay the machine's own.
 include(CMakePackageConfigHelpers)
 
 option(STILETTO_INSTALL "Make install rules" ${STILETTO_TOP_LEVEL})
@@ -29,10 +30,26 @@ install(EXPORT stiletto-targets NAMESPACE stiletto:: DESTINATION "${package_fold
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/cmake/THIRD-PARTY.txt"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
+if(STILETTO_HAS_CUDNN)
+  # Beside libstiletto, where find_companion (src/backends/cudnn/library_search.cpp) looks first.
+  install(TARGETS stiletto_driver_stand_in LIBRARY DESTINATION "${bundle_folder}")
+  install(TARGETS stiletto_plan_builder RUNTIME DESTINATION "${bundle_folder}")
+  set_property(TARGET stiletto_plan_builder APPEND PROPERTY INSTALL_RPATH "$ORIGIN;$ORIGIN/..")
+endif()
+if(STILETTO_BUILD_TOOLS)
+  install(TARGETS stiletto_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  file(RELATIVE_PATH library_folder "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
+  set_property(TARGET stiletto_tool APPEND PROPERTY INSTALL_RPATH "$ORIGIN/${library_folder}")
+endif()
+
 if(STILETTO_BUNDLE_ONEDNN)
   install(PROGRAMS $<TARGET_FILE:DNNL::dnnl> DESTINATION "${bundle_folder}"
           RENAME $<TARGET_SONAME_FILE_NAME:DNNL::dnnl>)
   set_property(TARGET stiletto APPEND PROPERTY INSTALL_RPATH "$ORIGIN/stiletto")
+  # A program that holds a static libstiletto finds oneDNN by itself.
+  if(STILETTO_BUILD_TOOLS)
+    set_property(TARGET stiletto_tool APPEND PROPERTY INSTALL_RPATH "$ORIGIN/${library_folder}/stiletto")
+  endif()
   set(onednn_documents "${dnnl_DIR}/../../../share/doc/onednn")
   foreach(document LICENSE THIRD-PARTY-PROGRAMS)
     if(EXISTS "${onednn_documents}/${document}")

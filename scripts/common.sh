@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # What quickstart.sh, test.sh, bootstrap.sh and lint.sh share: talking to the person at the
-# terminal, installing the packages that are missing, fetching oneDNN, configuring and building.
+# terminal, installing the packages that are missing, fetching oneDNN, configuring and building;
+# cuda.sh beside it does the same for GPUs.
 # Sourced, never run; the caller has already set `-euo pipefail`.
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -24,6 +25,9 @@ fail() {
 }
 
 have() { command -v "$1" >/dev/null 2>&1; }
+
+# shellcheck source=scripts/cuda.sh
+. "$ROOT/scripts/cuda.sh"
 
 # Exit status 0 if version $1 >= version $2.
 version_at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
@@ -65,7 +69,7 @@ onednn_package() {
 
 # missing_packages: one name a line; reads apt's lists, which must be there for the oneDNN choice.
 missing_packages() {
-  local name version
+  local name version needs_pip=0
   have cmake || echo cmake
   have ninja || echo ninja-build
   if [ -z "$(find_compiler)" ]; then
@@ -81,11 +85,18 @@ missing_packages() {
     if [ -n "$name" ]; then
       package_installed "$name" || echo "$name"
     else
-      have python3 || echo python3
-      python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
-      [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
+      needs_pip=1
       package_installed libgomp1 || echo libgomp1
     fi
+  fi
+  if needs_cuda_fetch; then
+    needs_pip=1
+    package_installed zlib1g || echo zlib1g  # cuDNN's
+  fi
+  if [ "$needs_pip" -eq 1 ]; then
+    have python3 || echo python3
+    python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
   fi
 }
 
@@ -153,11 +164,12 @@ jobs() {
   if [ "$(nproc)" -lt "$memory" ]; then nproc; else printf '%s\n' "$memory"; fi
 }
 
-# Everything before the build: packages, oneDNN and the choice of compiler.
+# Everything before the build: packages, oneDNN, CUDA where it is wanted, and the choice of compiler.
 set_up() {
   mkdir -p "$ROOT/.deps"
   install_packages
   fetch_onednn
+  fetch_cuda
   version_at_least "$(cmake --version | awk 'NR == 1 { print $3 }')" 3.22 ||
     fail "the cmake found first in PATH ($(command -v cmake)) is older than 3.22; remove it or put a newer one before it"
   CXX="$(find_compiler)"

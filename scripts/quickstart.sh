@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a fresh clone to a result: installs what is missing, builds an optimised library and the example
-# in build/release, and classifies 1,797 handwritten digits with it.
+# From a fresh clone to a result: installs what is missing (CUDA and cuDNN only where there is an NVIDIA
+# driver), builds an optimised library and the example in build/release, and classifies 1,797 handwritten
+# digits with it.
 set -euo pipefail
 STEPS=4
 # shellcheck source=scripts/common.sh

@@ -52,8 +52,8 @@ void inspect_cuda(Machine& machine) {
   machine.searched = libraries.searched;
   machine.driver = found(libraries.driver);
   bool usable = true;
-  for (const cudnn::Library* library :
-       {&libraries.nvrtc_builtins, &libraries.nvrtc, &libraries.runtime, &libraries.cudnn}) {
+  for (const cudnn::Library* library : {&libraries.nvrtc_builtins, &libraries.nvrtc, &libraries.runtime,
+                                        &libraries.cublas_lt, &libraries.cudnn}) {
     machine.libraries.push_back(found(*library));
     usable = usable && library->handle != nullptr && library->problem.empty();
   }

@@ -27,7 +27,7 @@ struct Machine {
   std::string cpu, cpu_library;
   bool cuda_built = false;  // whether the cuDNN backend is in this build
   FoundLibrary driver;
-  std::vector<FoundLibrary> libraries;  // NVRTC's builtins, NVRTC, CUDA runtime, cuDNN
+  std::vector<FoundLibrary> libraries;  // NVRTC's builtins, NVRTC, CUDA runtime, cuBLASLt, cuDNN
   std::vector<FoundGpu> gpus;
   std::vector<std::string> searched;
   std::string minimum_driver, minimum_runtime, minimum_cudnn;

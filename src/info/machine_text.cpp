@@ -18,8 +18,7 @@ std::string gigabytes(std::uint64_t bytes) {
 }
 
 void print_library(std::ostream& out, const FoundLibrary& library) {
-  out << "  " << std::left << std::setw(30) << library.name;
-  if (!library.version.empty()) out << library.version << "  ";
+  out << "  " << std::left << std::setw(27) << library.name << std::setw(8) << library.version;
   if (library.path.empty())
     out << "not found";
   else

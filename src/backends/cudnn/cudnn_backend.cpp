@@ -252,7 +252,7 @@ class CudnnBackend : public Backend {
     }
 
     std::unique_ptr<const Plan> plan_elsewhere(const EngineGraph& graph) {
-      PlanAnswer answer = build_elsewhere(graph, options, TargetAccess::properties(*target));
+      ElsewhereResult answer = build_elsewhere(graph, options, TargetAccess::properties(*target));
       note(graph, answer.reasons, answer.excluded_by);
       if (!answer.plan) return nullptr;
       return std::make_unique<CudnnPlan>(graph, std::move(answer.plan), device.index(), false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding and opening what the cuDNN backend needs at run time: the driver, NVRTC, the CUDA runtime and
-// cuDNN, from a toolkit, from Python's nvidia wheels, or from where STILETTO_CUDA_LIBRARIES says. Nothing is
-// linked, so one binary serves machines with all of it and with none.
+// Finding and opening what the cuDNN backend needs at run time: the driver, NVRTC, the CUDA runtime, cuBLASLt
+// and cuDNN, from a toolkit, from Python's nvidia wheels, or from where STILETTO_CUDA_LIBRARIES says. Nothing
+// is linked, so one binary serves machines with all of it and with none.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -21,7 +21,9 @@ struct Library {
 
 /// What this machine has. Looking opens nothing that would start a driver's context.
 struct Libraries {
-  Library driver, nvrtc_builtins, nvrtc, runtime, cudnn;
+  Library driver, nvrtc_builtins, nvrtc, runtime;
+  Library cublas_lt;  // opened by cuDNN, which ends the process when it is missing
+  Library cudnn;
   bool stand_in = false;   // the driver is ours: plans can be built, nothing can run
   int driver_version = 0;  // as CUDA numbers them: 13000 is 13.0; 0 without a driver
   int runtime_version = 0;
@@ -35,7 +37,8 @@ inline constexpr int minimum_runtime_version = 12000;
 inline constexpr std::size_t minimum_cudnn_version = 91000;
 
 /// For executing on a GPU. Opened once per process, in the order NVRTC's builtins, NVRTC, CUDA runtime,
-/// cuDNN; throws DeviceError, the same one each time, that says what is missing or too old and what to do.
+/// cuBLASLt, cuDNN; throws DeviceError, the same one each time, that says what is missing or too old and what
+/// to do.
 const Libraries& libraries_for_device();
 
 /// For building plans only. With a driver on the machine: as above. Without: the driver stand-in is opened

@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* stand_in_file = "stiletto_driver_stand_in.so";
 constexpr int majors[] = {13, 12};  // of CUDA, the preferred one first
+constexpr int complete = 5;         // libraries in a set
 constexpr const char* where_to_look = "; or name the folder that holds it in STILETTO_CUDA_LIBRARIES";
 
 template <class F>
@@ -83,15 +84,17 @@ Library open_any(const SearchFolders& folders, const std::string& name) {
 
 /// The part of NVRTC that it loads by name only when it compiles: it has to be found before, next to the
 /// NVRTC it belongs to, where the loader does not know that folder.
-Library open_builtins(const Library& nvrtc) {
+Library open_builtins(const SearchFolders& folders, const Library& nvrtc) {
   Library result = named("libnvrtc-builtins.so." + nvrtc.version);
   const std::string beside = (fs::path(nvrtc.path).parent_path() / result.name).string();
-  result.handle = dlopen(is_file(beside) ? beside.c_str() : result.name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (is_file(beside))
+    result.handle = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
+  else if (folders.loader)
+    result.handle = dlopen(result.name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (result.handle != nullptr)
     result.path = path_of(result.handle, beside);
   else
-    result.problem = text("CUDA: ", result.name, " is missing beside ", nvrtc.path,
-                          "; reinstall NVRTC (pip install nvidia-cuda-nvrtc, or a CUDA toolkit)");
+    result.problem = text("CUDA: ", result.name, " is missing beside ", nvrtc.path, "; reinstall NVRTC");
   return result;
 }
 
@@ -121,9 +124,19 @@ std::size_t version_of_cudnn(void* handle) {
 
 std::string cudnn_wheel(int major) { return text("pip install nvidia-cudnn-cu", major); }
 
+/// The wheels of CUDA 13 dropped the suffix that those of CUDA 12 have.
+std::string wheel(const char* name, int major) {
+  return text("pip install ", name, major < 13 ? text("-cu", major) : text("==", major, ".*"));
+}
+
 std::string missing(const Library& library, const std::string& what, const std::string& how) {
   if (!library.problem.empty()) return library.problem;
   return text("CUDA: ", what, " was not found (", library.name, "); install it (", how, ")", where_to_look);
+}
+
+/// "13.0.2" of 130002, as cuBLAS counts since version 11.
+std::string cublas_version(std::size_t version) {
+  return text(version / 10000, ".", version % 10000 / 100, ".", version % 100);
 }
 
 void open_nvrtc_and_runtime(const SearchFolders& folders, int major, Libraries& libraries) {
@@ -131,18 +144,30 @@ void open_nvrtc_and_runtime(const SearchFolders& folders, int major, Libraries& 
   libraries.nvrtc_builtins = named("libnvrtc-builtins.so");
   if (libraries.nvrtc.handle != nullptr) {
     libraries.nvrtc.version = nvrtc_version(libraries.nvrtc.handle);
-    libraries.nvrtc_builtins = open_builtins(libraries.nvrtc);
+    libraries.nvrtc_builtins = open_builtins(folders, libraries.nvrtc);
   } else {
     libraries.nvrtc.problem = missing(libraries.nvrtc, "NVRTC, which compiles kernels,",
-                                      "pip install nvidia-cuda-nvrtc, or a CUDA toolkit");
+                                      text(wheel("nvidia-cuda-nvrtc", major), ", or a CUDA toolkit"));
   }
   libraries.runtime = open_any(folders, text("libcudart.so.", major));
   if (libraries.runtime.handle != nullptr) {
     libraries.runtime_version = runtime_version(libraries.runtime.handle);
     libraries.runtime.version = cuda_version(libraries.runtime_version);
   } else {
-    libraries.runtime.problem =
-        missing(libraries.runtime, "the CUDA runtime", "pip install nvidia-cuda-runtime, or a CUDA toolkit");
+    libraries.runtime.problem = missing(libraries.runtime, "the CUDA runtime",
+                                        text(wheel("nvidia-cuda-runtime", major), ", or a CUDA toolkit"));
+  }
+}
+
+/// cuDNN aborts the process at its first matrix product when this is missing (seen with 9.19).
+void open_cublas_lt(const SearchFolders& folders, int major, Libraries& libraries) {
+  libraries.cublas_lt = open_any(folders, text("libcublasLt.so.", major));
+  if (libraries.cublas_lt.handle != nullptr) {
+    const auto get = symbol<std::size_t (*)()>(libraries.cublas_lt.handle, "cublasLtGetVersion");
+    if (get != nullptr) libraries.cublas_lt.version = cublas_version(get());
+  } else {
+    libraries.cublas_lt.problem = missing(libraries.cublas_lt, "cuBLASLt, which cuDNN needs,",
+                                          text(wheel("nvidia-cublas", major), ", or a CUDA toolkit"));
   }
 }
 
@@ -179,8 +204,8 @@ void open_cudnn(const SearchFolders& folders, int major, Libraries& libraries) {
 /// How many of the libraries for one major version are usable: the fullest set is the one to report on.
 int usable(const Libraries& libraries) {
   int result = 0;
-  for (const Library* library :
-       {&libraries.nvrtc, &libraries.nvrtc_builtins, &libraries.runtime, &libraries.cudnn})
+  for (const Library* library : {&libraries.nvrtc, &libraries.nvrtc_builtins, &libraries.runtime,
+                                 &libraries.cublas_lt, &libraries.cudnn})
     result += library->problem.empty() && library->handle != nullptr ? 1 : 0;
   return result;
 }
@@ -253,25 +278,25 @@ void open_toolkit(const SearchFolders& folders, Libraries& libraries) {
       const Library nvrtc = open_any(folders, text("libnvrtc.so.", major));
       if (nvrtc.handle == nullptr) continue;
       dlclose(nvrtc.handle);
-      too_new = text("CUDA: the NVIDIA driver (", libraries.driver.path, ") runs CUDA ",
-                     cuda_version(libraries.driver_version), ", but the libraries found (", nvrtc.path,
-                     ") are for CUDA ", major, ".0; update the driver, or install libraries for CUDA ",
-                     libraries.driver_version / 1000, " (", cudnn_wheel(libraries.driver_version / 1000),
-                     " nvidia-cuda-nvrtc-cu", libraries.driver_version / 1000, " nvidia-cuda-runtime-cu",
-                     libraries.driver_version / 1000, ")");
+      too_new =
+          text("CUDA: the NVIDIA driver (", libraries.driver.path, ") runs CUDA ",
+               cuda_version(libraries.driver_version), ", but the libraries found (", nvrtc.path,
+               ") are for CUDA ", major, ".0; update the driver, or install libraries for CUDA ",
+               libraries.driver_version / 1000, " (", cudnn_wheel(libraries.driver_version / 1000), ")");
       continue;
     }
     Libraries candidate = libraries;
     open_nvrtc_and_runtime(folders, major, candidate);
+    open_cublas_lt(folders, major, candidate);
     open_cudnn(folders, major, candidate);
     if (usable(candidate) > best_usable) {
       best_usable = usable(candidate);
       best = std::move(candidate);
     }
-    if (best_usable == 4) break;
+    if (best_usable == complete) break;
   }
   libraries = std::move(best);
-  if (best_usable < 4 && !too_new.empty() && libraries.driver.problem.empty())
+  if (best_usable < complete && !too_new.empty() && libraries.driver.problem.empty())
     libraries.driver.problem = std::move(too_new);
 }
 

@@ -15,11 +15,11 @@ Library open_driver(const SearchFolders& folders, int& version);
 /// Opens our stand-in under the driver's name.
 Library open_stand_in();
 
-/// Opens NVRTC, the CUDA runtime and cuDNN, all for one major version of CUDA: the highest that
+/// Opens NVRTC, the CUDA runtime, cuBLASLt and cuDNN, all for one major version of CUDA: the highest that
 /// `driver_version` runs and of which all are there. What is missing or unfit has a `problem`.
 void open_toolkit(const SearchFolders& folders, Libraries& libraries);
 
-/// The first problem in the order driver, NVRTC, runtime, cuDNN; empty when all is well.
+/// The first problem in the order in which they are opened; empty when all is well.
 std::string first_problem(const Libraries& libraries);
 
 /// "13.0" of 13000.

@@ -11,12 +11,16 @@
 
 #include "backends/cudnn/libraries.hpp"
 #include "backends/cudnn/plan_builder_process.hpp"
+#include "backends/cudnn/plan_request.hpp"
 #include "core/text.hpp"
 #include "stiletto/error.hpp"
 
 namespace stiletto::detail::cudnn {
 
+/// Defined with the lowering: builds the plan that the request describes. Weak while there is none.
+
 namespace {
+
 bool write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = write(descriptor, bytes.data(), bytes.size());
@@ -39,15 +43,9 @@ std::string read_all(int descriptor) {
   }
 }
 
-std::string answer(const std::string& request) {
-  force_stand_in();
-  libraries_for_planning();
-  return answer_plan_request(request);
-}
-
 }  // namespace
 
-int plan_builder_main(int argc, char** argv) {
+int serve_plan_request(int argc, char** argv, PlanAnswer answer) {
   if (argc > 1 && std::string_view(argv[1]) == "--version") {
     std::printf("stiletto-plan-builder %s\n", STILETTO_VERSION);
     return 0;
@@ -65,6 +63,8 @@ int plan_builder_main(int argc, char** argv) {
   const char* kind = "answer";
   std::string body;
   try {
+    force_stand_in();
+    libraries_for_planning();
     body = answer(read_all(STDIN_FILENO));
   } catch (const std::exception& error) {
     kind = "failure";
@@ -75,5 +75,7 @@ int plan_builder_main(int argc, char** argv) {
   // Without the exit handlers of cuDNN and the CUDA runtime, which expect a driver that works.
   _exit(written ? 0 : 1);
 }
+
+int plan_builder_main(int argc, char** argv) { return serve_plan_request(argc, argv, answer_plan_request); }
 
 }  // namespace stiletto::detail::cudnn

@@ -149,6 +149,7 @@ struct Conversation {
 
 Conversation converse(Process& process, std::string_view request, std::chrono::milliseconds deadline) {
   Conversation result;
+  if (request.empty()) shutdown(process.talk().get(), SHUT_WR);
   const auto end = Clock::now() + deadline;
   while (process.talk().is_open() || process.words().is_open()) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();

@@ -16,9 +16,13 @@ namespace stiletto::detail::cudnn {
 std::string run_plan_builder(const std::string& request,
                              std::chrono::milliseconds deadline = std::chrono::minutes(10));
 
-/// What the plan builder does with a request. Bytes of any kind, both ways; what it throws reaches the caller
-/// of run_plan_builder as a DeviceError with the same text.
-std::string answer_plan_request(const std::string& request);
+/// What the plan builder does with a request: bytes of any kind, both ways.
+using PlanAnswer = std::string (*)(const std::string& request);
+
+/// The other end: reads one request from standard input, answers it with the driver stand-in in place of a
+/// driver, and ends the process. What `answer` throws reaches the caller of run_plan_builder as a DeviceError
+/// with the same text.
+int serve_plan_request(int argc, char** argv, PlanAnswer answer);
 
 /// The line before an answer's or a failure's bytes.
 std::string plan_builder_header(const char* kind, std::size_t length);

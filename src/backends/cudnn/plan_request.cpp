@@ -75,7 +75,7 @@ class ElsewherePlan : public BuiltGraph {
 
 }  // namespace
 
-PlanAnswer build_elsewhere(const EngineGraph& graph, const PlanOptions& options,
+ElsewhereResult build_elsewhere(const EngineGraph& graph, const PlanOptions& options,
                            const TargetProperties& target) {
   Request request;
   request.target_name = target.name;
@@ -91,7 +91,7 @@ PlanAnswer build_elsewhere(const EngineGraph& graph, const PlanOptions& options,
   Reader reader(bytes);
   Answer answer;
   Answer::fields(reader, answer);
-  PlanAnswer result;
+  ElsewhereResult result;
   result.reasons = answer.reasons;
   if (!answer.excluded_by.empty()) result.excluded_by = answer.excluded_by;
   if (answer.built) result.plan = std::make_unique<ElsewherePlan>(std::move(answer));

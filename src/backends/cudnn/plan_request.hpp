@@ -13,14 +13,17 @@
 
 namespace stiletto::detail::cudnn {
 
-struct PlanAnswer {
+struct ElsewhereResult {
   std::unique_ptr<const BuiltGraph> plan;  // cannot execute; null: refused
   std::vector<EngineReason> reasons;
   std::optional<std::string> excluded_by;
 };
 
 /// DeviceError where the plan builder cannot be run.
-PlanAnswer build_elsewhere(const EngineGraph& graph, const PlanOptions& options,
+ElsewhereResult build_elsewhere(const EngineGraph& graph, const PlanOptions& options,
                            const TargetProperties& target);
+
+/// What the plan builder does with a request of build_elsewhere.
+std::string answer_plan_request(const std::string& bytes);
 
 }  // namespace stiletto::detail::cudnn
