@@ -19,7 +19,7 @@ inline constexpr std::size_t prefetch_bytes = block_size * sizeof(float);
 
 template <class T>
 struct Lanes {
-  typedef T type __attribute__((vector_size(vector_bytes)));
+  using type [[gnu::vector_size(vector_bytes)]] = T;
 };
 template <class T>
 using Vector = typename Lanes<T>::type;
@@ -88,10 +88,10 @@ template <class T, std::size_t count>
         with_operand([](V a, V b) { return a / b; });
         break;
       case RunCode::maximum:
-        with_operand([](V a, V b) { return (a > b) | (a != a) ? a : b; });
+        with_operand([](V a, V b) { return ((a > b) | (a != a)) ? a : b; });
         break;
       case RunCode::minimum:
-        with_operand([](V a, V b) { return (a < b) | (a != a) ? a : b; });
+        with_operand([](V a, V b) { return ((a < b) | (a != a)) ? a : b; });
         break;
       case RunCode::negate:
         alone([](V a) { return -a; });
