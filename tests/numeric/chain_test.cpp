@@ -3,6 +3,8 @@
 // networks, composite arguments and results, scalars by value, constants, captures, and generic functions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/cases.hpp"
 
 namespace {
@@ -45,6 +47,53 @@ TEST(Chain, of_twelve_operations_on_long_vectors) {
   EXPECT_TRUE(
       agrees(stiletto::jit([](const Array& a, const Array& b) { return twelve(a, b); }, x.array, y.array),
              expected, {.factor = 3}));
+}
+
+/// Values used twice, on the left and on the right of what does not commute, and several results.
+template <class T>
+std::vector<T> cheap_operations(const T& x, const T& y) {
+  const T a = x * y + x, b = y - a, c = (a - b) * a;
+  const T d = (1 - c) / (c * c + 2);
+  return {d, b * -d + a / 2};
+}
+
+// Neighbouring cheap operations are one pass. Sizes around whole tiles and blocks.
+TEST(Chain, of_cheap_operations) {
+  Random random(114);
+  for (DType dtype : float_dtypes)
+    for (Layout layout : layouts)
+      for (std::int64_t size : {1, 15, 64, 129, 1000, 1024, 1025, 5000}) {
+        const Operand x = operand(random, dtype, {size}, layout), y = operand(random, dtype, {size}, layout);
+        for (std::size_t result : {0, 1}) {
+          const Tensor expected = map(dtype, {x.values, y.values},
+                                      [&](const Real* v) { return cheap_operations(v[0], v[1])[result]; });
+          EXPECT_TRUE(
+              agrees(run([&](const std::vector<Array>& a) { return cheap_operations(a[0], a[1])[result]; },
+                         {x.array, y.array}, Mode::compiled),
+                     expected, {.factor = 4}))
+              << stiletto::to_string(dtype) << " " << to_string(layout) << " " << size;
+        }
+      }
+}
+
+// A result larger than the caches is written past them; so is one that is an operand, or not aligned.
+TEST(Chain, of_cheap_operations_on_more_than_the_caches_hold) {
+  const std::int64_t size = (9 << 20) + 5;
+  for (const std::int64_t offset : {0, 1}) {
+    const Array x = stiletto::slice(stiletto::full({size + 1}, 1.5F), {{offset, offset + size}});
+    const Array y = stiletto::full({size}, -0.25F),
+                out = stiletto::slice(stiletto::zeros({size + 1}), {{offset, offset + size}});
+    const auto f = [](const Array& to, const Array& a, const Array& b) {
+      stiletto::assign(to, stiletto::maximum((a * b + a) * 0.5F - b, 0) * a + b * 2.0F);
+    };
+    stiletto::jit(f, out, x, y);
+    stiletto::jit(f, x, x, y);
+    for (const Array& result : {out, x}) {
+      const float* values = result.data<float>();
+      EXPECT_EQ(std::count(values, values + size, ((1.5F * -0.25F + 1.5F) * 0.5F + 0.25F) * 1.5F - 0.5F),
+                size);
+    }
+  }
 }
 
 TEST(Chain, a_layer_norm_by_hand) {

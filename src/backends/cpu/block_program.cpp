@@ -55,6 +55,10 @@ class Walk {
   std::array<std::int64_t, max_loop_axes> start_{};
 };
 
+bool is_aligned(const void* memory, std::size_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(memory) % alignment == 0;
+}
+
 std::size_t rounded(std::size_t n) { return (n + lane_group - 1) / lane_group * lane_group; }
 
 class ProgramRun {
@@ -88,6 +92,7 @@ class ProgramRun {
       walk_.seek(p_);
       block();
     }
+    if (streamed_) run_fence();
   }
 
  private:
@@ -144,6 +149,10 @@ class ProgramRun {
         set(instruction.out, load(out));
         continue;
       }
+      if (instruction.kind == Instruction::Kind::run) {
+        run_steps(instruction);
+        continue;
+      }
       std::array<const void*, 3> in{};
       for (std::size_t i = 0; i < instruction.arity; ++i) in[i] = pointers_[instruction.in[i]];
       void* to = destination(out);
@@ -159,6 +168,25 @@ class ProgramRun {
     }
     for (const Accumulation& accumulation : program_.accumulations) accumulate(accumulation);
     for (const StoreTarget& target : program_.stores) store(target);
+  }
+
+  void run_steps(const Instruction& run) {
+    std::array<RunStep, max_run_steps + 1> steps;
+    for (std::size_t i = 0; i < run.steps; ++i) {
+      RunPart part = program_.run_parts[run.first + i];
+      if (part.code == RunCode::store) {
+        const Slot& slot = program_.slots[part.slot];
+        void* const to = destination(slot);
+        set(part.slot, to);
+        if (slot.streamed && to != group_.blocks + slot.block && is_aligned(to, stream_alignment)) {
+          part.code = RunCode::stream;
+          streamed_ = true;
+        }
+      }
+      steps[i] = {part.code, part.slot == no_slot ? raw() : pointers_[part.slot]};
+    }
+    steps[run.steps] = {RunCode::end, raw()};
+    run.run(steps.data(), padded_);
   }
 
   /// Kernels write whole lane groups: only a full block may be computed in the caller's memory.
@@ -310,6 +338,7 @@ class ProgramRun {
   Walk walk_;
   std::int64_t p_ = 0;
   std::size_t n_ = 0, padded_ = 0;
+  bool streamed_ = false;
 };
 
 }  // namespace

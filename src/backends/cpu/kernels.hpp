@@ -43,6 +43,40 @@ using AccumulateKernel = void (*)(void* accumulator, const void* v, std::size_t 
 /// out[i] = one value, n a multiple of lane_group.
 using FillKernel = void (*)(void* out, const void* value, std::size_t n);
 
+/// The steps of a run: operations so cheap that a pass over a block costs more than they do. Each makes a new
+/// value at hand of the one before and, but for the last three, of an operand.
+enum class RunCode : std::uint8_t {
+  none,      // of an operation: it cannot be a step
+  end,       // after the last step
+  load,      // the operand becomes the value at hand
+  store,     // the value at hand is written to the operand
+  stream,    // the same past the caches, to memory aligned to stream_alignment; run_fence() has to follow
+  prefetch,  // asks for the operand's memory one block ahead
+  add,
+  subtract,
+  multiply,
+  divide,
+  maximum,
+  minimum,
+  negate,
+  square,
+  relu
+};
+struct RunStep {
+  RunCode code;
+  void* memory;  // of the operand: as many elements as the block has; not null
+};
+inline constexpr std::size_t stream_alignment = 64;
+/// Applies the steps in order, to a few vectors at a time. n is a multiple of lane_group. What is stored may
+/// be an operand of the same or an earlier step.
+using RunKernel = void (*)(const RunStep* steps, std::size_t n);
+/// Makes what was streamed visible to threads that are told of it afterwards.
+inline void run_fence() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 /// The four reductions that others are made of. max and min give NaN once they have seen one.
 enum class Combine : std::uint8_t { sum, prod, max, min };
 inline constexpr std::size_t combine_count = 4;
@@ -53,6 +87,7 @@ struct Kernels {
   const char* name;  // "x86-64-v4"
   /// By the operands' register; null where the operation has no such operand.
   MapKernel map[op_count][register_count];
+  RunKernel run[register_count];  // null but for f32 and f64
   /// By DType; null except for register_of(dtype), and f64 for the narrower floats.
   LoadKernel load[13][register_count];
   StoreKernel store[register_count][13];

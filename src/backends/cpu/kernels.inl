@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
-#if defined(__F16C__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -68,6 +68,7 @@ inline constexpr std::size_t register_index =
 #include "backends/cpu/kernels_math.inl"
 #include "backends/cpu/kernels_pointwise.inl"
 #include "backends/cpu/kernels_reduce.inl"
+#include "backends/cpu/kernels_run.inl"
 // clang-format on
 
 constexpr Kernels make_table() {
@@ -80,6 +81,7 @@ constexpr Kernels make_table() {
   add_transfers(table, all);
   add_strided(table, Registers<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>{});
   add_reductions(table, all);
+  add_runs(table, floats);
   return table;
 }
 

@@ -76,21 +76,34 @@ struct Slot {
   double number = 0;
   std::uint32_t source = 0;
   int direct_store = -1;  // computed: may be computed right in this store's memory
+  bool streamed = false;  // a direct store to memory larger than the caches
   bool cached = false;    // computed: right in the group's cache, at `buffer`
 };
 
 struct Instruction {
-  enum class Kind : std::uint8_t { load, map, convert, round };
+  enum class Kind : std::uint8_t { load, map, convert, round, run };
   Kind kind = Kind::map;
   MapKernel map = nullptr;
+  RunCode code = RunCode::none;  // map: what it is as a step of a run
+  RunKernel run = nullptr;
+  std::uint32_t first = 0, steps = 0;  // run: in Program::run_parts
   ConvertKernel convert = nullptr;
   StoreKernel narrow = nullptr;  // round: to the dtype and back
   LoadKernel widen = nullptr;
-  std::uint32_t out = 0;
+  std::uint32_t out = 0;  // run: the last slot it stores
   std::array<std::uint32_t, 3> in{};
   std::uint8_t arity = 0;
   double coefficient = 0;
 };
+
+/// A step of a run, its operand still a slot.
+struct RunPart {
+  RunCode code;
+  std::uint32_t slot;
+};
+inline constexpr std::uint32_t no_slot = ~std::uint32_t{0};  // of a step without an operand
+inline constexpr std::size_t max_run_maps = 16;  // operations joined in one run, each at most four steps
+inline constexpr std::size_t max_run_steps = 4 * max_run_maps;
 
 /// A value that leaves the block: to memory, or to a row buffer that later phases read.
 struct StoreTarget {
@@ -112,8 +125,19 @@ struct Accumulation {
 struct Program {
   std::vector<Slot> slots;
   std::vector<Instruction> code;
+  std::vector<RunPart> run_parts;
   std::vector<StoreTarget> stores;
   std::vector<Accumulation> accumulations;
+  /// f(slot, whether it is written) for each slot that the instruction reads or writes.
+  template <class F>
+  void each_slot(const Instruction& instruction, const F& f) const {
+    for (std::size_t k = 0; k < instruction.steps; ++k) {
+      const RunPart& part = run_parts[instruction.first + k];
+      if (part.slot != no_slot) f(part.slot, part.code == RunCode::store);
+    }
+    for (std::size_t k = 0; k < instruction.arity; ++k) f(instruction.in[k], false);
+    if (instruction.kind != Instruction::Kind::run) f(instruction.out, true);
+  }
   bool empty() const { return stores.empty() && accumulations.empty(); }
 };
 

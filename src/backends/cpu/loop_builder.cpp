@@ -11,6 +11,9 @@ namespace {
 
 using Kind = Expression::Kind;
 
+constexpr std::int64_t worth_prefetching = 1 << 18;  // elements of a loop: no first-level cache holds them
+constexpr std::int64_t worth_streaming = 32 << 20;   // bytes of a result: little of it would stay in cache
+
 }  // namespace
 
 /// Levels of everything the expression is made of: operands come before it in the list.
@@ -113,10 +116,8 @@ void LoopBuilder::assign_blocks(Program& program, std::int64_t& bytes) {
   constexpr std::int64_t block_bytes = static_cast<std::int64_t>(block_size) * 8;
   const std::size_t end = program.code.size();
   std::vector<std::size_t> last_use(program.slots.size(), 0);
-  for (std::size_t i = 0; i < end; ++i) {
-    last_use[program.code[i].out] = i;
-    for (std::size_t k = 0; k < program.code[i].arity; ++k) last_use[program.code[i].in[k]] = i;
-  }
+  for (std::size_t i = 0; i < end; ++i)
+    program.each_slot(program.code[i], [&](std::uint32_t slot, bool) { last_use[slot] = i; });
   for (const StoreTarget& store : program.stores) last_use[store.slot] = end;
   for (const Accumulation& a : program.accumulations) last_use[a.slot] = end;
   std::vector<std::int64_t> free_blocks;
@@ -134,15 +135,14 @@ void LoopBuilder::assign_blocks(Program& program, std::int64_t& bytes) {
     if (slot.kind == Slot::Kind::constant) slot.block = take();
   std::vector<bool> freed(program.slots.size());
   for (std::size_t i = 0; i < end; ++i) {
-    const Instruction& instruction = program.code[i];
-    program.slots[instruction.out].block = take();
-    auto release = [&](std::uint32_t s) {
-      if (last_use[s] != i || freed[s] || program.slots[s].kind == Slot::Kind::constant) return;
-      freed[s] = true;
-      free_blocks.push_back(program.slots[s].block);
-    };
-    for (std::size_t k = 0; k < instruction.arity; ++k) release(instruction.in[k]);
-    release(instruction.out);
+    program.each_slot(program.code[i], [&](std::uint32_t slot, bool written) {
+      if (written) program.slots[slot].block = take();
+    });
+    program.each_slot(program.code[i], [&](std::uint32_t slot, bool) {
+      if (last_use[slot] != i || freed[slot] || program.slots[slot].kind == Slot::Kind::constant) return;
+      freed[slot] = true;
+      free_blocks.push_back(program.slots[slot].block);
+    });
   }
   bytes = std::max(bytes, used);
 }
@@ -165,6 +165,8 @@ void choose_direct_stores(const std::vector<Root>& roots, const Loop& loop, Prog
     const bool last =
         !program.code.empty() && program.code.back().out == store.slot && program.stores.size() == 1;
     if (!callers || last) slot.direct_store = static_cast<int>(s);
+    slot.streamed = slot.direct_store >= 0 && loop.phases.size() == 1 && loop.kept_size == loop.size &&
+                    loop.size * static_cast<std::int64_t>(bytes_of(slot.reg)) >= worth_streaming;
   }
 }
 
@@ -200,6 +202,8 @@ Loop LoopBuilder::run() {
   }
   for (std::size_t phase = 0; phase <= last; ++phase) build_row(phase, loop_.phases[phase].row, last);
   for (Phase& phase : loop_.phases) {
+    join_runs(phase.full, loop_.size >= worth_prefetching);
+    join_runs(phase.row, false);
     choose_direct_stores(request_.roots, loop_, phase.full);
     choose_direct_stores(request_.roots, loop_, phase.row);
     assign_blocks(phase.full, loop_.block_bytes);

@@ -17,6 +17,10 @@ inline std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64;
 
 class LoopBuilder;
 
+/// Joins neighbouring cheap operations into runs, which prefetch what they read if asked to; see
+/// loop_runs.cpp.
+void join_runs(Program&, bool prefetches);
+
 /// Emits one phase's code in one space.
 class ProgramBuilder {
  public:

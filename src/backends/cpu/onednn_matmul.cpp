@@ -4,7 +4,6 @@
 // each matrix is a call.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -81,38 +80,34 @@ std::int64_t piece(std::int64_t extent, std::int64_t count) {
   return extent % count == 0 || size < 32 ? size : ceil_divide(size, 16) * 16;
 }
 
-/// What is left of `value` when it is held to the bounds; NaN and the sign of zero stay.
-float held(float value, const Bounds& bounds) {
-  value = value < bounds.low ? bounds.low : value;
-  return value > bounds.high ? bounds.high : value;
-}
-
-void hold_run(float* run, std::int64_t count, const Bounds& bounds) {
-  for (std::int64_t i = 0; i < count; ++i) run[i] = held(run[i], bounds);
-}
-
-/// Rounding is monotone: holding the rounded value to the rounded bounds rounds the value that was held.
-void hold_run(std::uint16_t* run, std::int64_t count, const Bounds& bounds) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint32_t wide = static_cast<std::uint32_t>(run[i]) << 16;
-    float value;
-    std::memcpy(&value, &wide, sizeof value);
-    value = held(value, bounds);
-    std::uint32_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    run[i] = static_cast<std::uint16_t>(bits >> 16);
+/// The operations on a run of c. Kernels work on whole lane groups of f32: what is not that goes through a
+/// block of our own.
+void finish_run(const std::vector<OwnOperation>& operations, DType dtype, std::byte* run,
+                std::int64_t count) {
+  constexpr auto f32 = static_cast<std::size_t>(Register::f32);
+  const LoadKernel load = kernels().load[static_cast<std::size_t>(dtype)][f32];
+  const StoreKernel store = kernels().store[f32][static_cast<std::size_t>(dtype)];
+  alignas(64) float block[block_size];
+  for (std::int64_t done = 0; done < count; done += block_size) {
+    std::byte* const memory = run + byte_offset(dtype, done);
+    const std::size_t n = std::min(static_cast<std::size_t>(count - done), block_size);
+    const std::size_t padded = (n + lane_group - 1) / lane_group * lane_group;
+    const bool in_place = dtype == DType::float32 && padded == n;
+    if (!in_place) {
+      load(block, memory, n);
+      std::fill(block + n, block + padded, 0.0F);
+    }
+    void* const values = in_place ? static_cast<void*>(memory) : block;
+    for (const OwnOperation& operation : operations)
+      operation.kernel(values, &values, padded, operation.coefficient);
+    if (!in_place) store(memory, block, n);
   }
 }
 
 class OnednnMatmul final : public Matmul {
  public:
   OnednnMatmul(const SimpleProblem& simple, PostChain chain, bool each_matrix)
-      : p_(simple.problem), swapped_(simple.swapped), each_matrix_(each_matrix), chain_(std::move(chain)) {
-    if (chain_.last && p_.c.dtype == DType::bfloat16) {
-      chain_.last->low = static_cast<float>(bfloat16(chain_.last->low));
-      chain_.last->high = static_cast<float>(bfloat16(chain_.last->high));
-    }
-  }
+      : p_(simple.problem), swapped_(simple.swapped), each_matrix_(each_matrix), chain_(std::move(chain)) {}
   ~OnednnMatmul() override {
     for (std::size_t i = 0; spare_ != nullptr && i < tasks_.size(); ++i) delete spare_[i].load();
   }
@@ -147,7 +142,7 @@ class OnednnMatmul final : public Matmul {
                            std::int64_t row, std::int64_t column) const;
   void run(const Call& call, std::size_t task) const;
   void set_pointers(const Call& call, const Task& task, std::int64_t batch, BlockBinding& binding) const;
-  void hold_to_bounds(std::byte* c, const Block& block) const;
+  void finish(std::byte* c, const Block& block) const;
 
   MatmulProblem p_;
   bool swapped_, each_matrix_;
@@ -235,7 +230,8 @@ void OnednnMatmul::set_pointers(const Call& call, const Task& task, std::int64_t
   }
 }
 
-void OnednnMatmul::hold_to_bounds(std::byte* c, const Block& block) const {
+/// What oneDNN does not do right, on the block that it has just written.
+void OnednnMatmul::finish(std::byte* c, const Block& block) const {
   const BlockShape& shape = block.shape();
   const std::size_t axes = p_.c.strides.size();
   const bool one_run = p_.c.strides[axes - 2] == shape.n;
@@ -248,11 +244,8 @@ void OnednnMatmul::hold_to_bounds(std::byte* c, const Block& block) const {
       rest /= shape.batch[axis];
     }
     for (std::int64_t row = 0; row < rows; ++row) {
-      std::byte* const at = c + byte_offset(p_.c.dtype, start + row * p_.c.strides[axes - 2]);
-      if (p_.c.dtype == DType::bfloat16)
-        hold_run(reinterpret_cast<std::uint16_t*>(at), run, *chain_.last);
-      else
-        hold_run(reinterpret_cast<float*>(at), run, *chain_.last);
+      finish_run(chain_.own, p_.c.dtype, c + byte_offset(p_.c.dtype, start + row * p_.c.strides[axes - 2]),
+                 run);
     }
   }
 }
@@ -266,9 +259,8 @@ void OnednnMatmul::run(const Call& call, std::size_t index) const {
     for (std::int64_t batch = task.batch; batch < task.batch + task.calls; ++batch) {
       set_pointers(call, task, batch, *binding);
       binding->execute(task.block->primitive());
-      if (chain_.last)
-        hold_to_bounds(const_cast<std::byte*>(address(call.c, p_.c, batch, task.row, task.column)),
-                       *task.block);
+      if (!chain_.own.empty())
+        finish(const_cast<std::byte*>(address(call.c, p_.c, batch, task.row, task.column)), *task.block);
     }
   }
   delete spare_[index].exchange(binding.release(), std::memory_order_acq_rel);
@@ -306,7 +298,7 @@ std::unique_ptr<const Matmul> make_onednn_matmul(const SimpleProblem& simple) {
   if (integers && (p.alpha != 1 || !p.post.empty() || p.accumulate))
     return nullptr;  // float32 would do that part
   if (p.accumulate && !p.post.empty()) return nullptr;
-  const auto chain = post_chain(p.post);
+  const auto chain = post_chain(p.post, p.c.dtype);
   if (!chain) return nullptr;
   const auto cut = [&](bool each_matrix, const Grid& grid, bool reference_allowed) {
     auto matmul = std::make_unique<OnednnMatmul>(simple, *chain, each_matrix);

@@ -2,17 +2,16 @@
 // Mapping post-operations to oneDNN and trying each elementwise one out.
 //
 // What oneDNN 3.2 is refused with AVX-512, and why:
-//   relu, clipped_relu   give 0 for NaN (one max instruction). At the end of a chain they become Bounds: a
-//   pass of ours
-//                        over each block of c, which costs 2 % at 512³, where elu with alpha 0, the only
-//                        chain of oneDNN's operations that keeps NaN and turns −∞ into 0, costs 5 %.
+//   relu, clipped_relu   give 0 for NaN (one max instruction).
 //   exp                  infinity for NaN.
 //   gelu                 NaN for +∞, ∞ above 1.7e38.
+//   gelu_tanh, silu      NaN for −∞.
 //   softplus             −1.9e-6 at −20, where the result is 2e-9.
 //   elu                  exp(x) − 1 cancels near 0: a relative error of 2e-5 at 1e-3.
-//   log                  an absolute error of 1.4e-6 near 1, and subnormals taken for the smallest normal
-//   number. maximum, minimum     drop a NaN of the product. divide, operand on the left: there is no
-//   reciprocal without a second rounding.
+//   log                  an absolute error of 1.4e-6 near 1; subnormals are taken for the smallest normal.
+//   maximum, minimum     drop a NaN of the product.
+//   divide, operand on the left: there is no reciprocal without a second rounding.
+// Elementwise ones at the end of a chain are done by our own kernels then.
 #include "backends/cpu/onednn_post.hpp"
 
 #include <algorithm>
@@ -24,6 +23,8 @@
 #include <mutex>
 #include <numbers>
 #include <utility>
+
+#include "graph/op_table.hpp"
 
 namespace stiletto::detail::cpu {
 namespace {
@@ -174,11 +175,14 @@ bool keeps_the_rules(Op op, double coefficient, const PostLink& link) {
   return known[key] = try_out(op, coefficient, link);
 }
 
-std::optional<Bounds> bounds_of(const PostOperation& post) {
-  if (post.op == Op::relu) return Bounds{0, std::numeric_limits<float>::infinity()};
-  if (post.op == Op::clipped_relu && !std::isnan(post.coefficient))
-    return Bounds{0, static_cast<float>(post.coefficient)};
-  return std::nullopt;
+/// Of bfloat16 only what commutes with rounding, because the product is rounded before: rounding is monotone,
+/// and so is holding a value to bounds.
+std::optional<OwnOperation> own_operation(const PostOperation& post, DType c) {
+  if (c == DType::bfloat16 && post.op != Op::relu && post.op != Op::clipped_relu) return std::nullopt;
+  const MapKernel kernel =
+      kernels().map[static_cast<std::size_t>(post.op)][static_cast<std::size_t>(Register::f32)];
+  if (row_of(post.op).arity != 1 || kernel == nullptr) return std::nullopt;
+  return OwnOperation{kernel, post.coefficient};
 }
 
 bool append_binary(PostChain& chain, const PostOperation& post, std::size_t index) {
@@ -205,20 +209,20 @@ bool append_binary(PostChain& chain, const PostOperation& post, std::size_t inde
 
 }  // namespace
 
-std::optional<PostChain> post_chain(std::span<const PostOperation> post) {
+std::optional<PostChain> post_chain(std::span<const PostOperation> post, DType c) {
   PostChain chain;
   for (std::size_t i = 0; i < post.size(); ++i) {
     if (post[i].binary) {
-      if (!append_binary(chain, post[i], i)) return std::nullopt;
+      if (!chain.own.empty() || !append_binary(chain, post[i], i)) return std::nullopt;
       continue;
     }
     const auto link = elementwise(post[i].op, post[i].coefficient);
-    if (!link) return std::nullopt;
-    if (keeps_the_rules(post[i].op, post[i].coefficient, *link)) {
+    if (chain.own.empty() && link && keeps_the_rules(post[i].op, post[i].coefficient, *link)) {
       chain.links.push_back(*link);
+    } else if (const auto own = own_operation(post[i], c)) {
+      chain.own.push_back(*own);
     } else {
-      chain.last = i + 1 == post.size() ? bounds_of(post[i]) : std::nullopt;
-      if (!chain.last) return std::nullopt;
+      return std::nullopt;
     }
   }
   return chain;

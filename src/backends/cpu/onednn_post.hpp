@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/cpu/kernels.hpp"
 #include "backends/cpu/matmul.hpp"
 #include "backends/cpu/onednn.hpp"
 
@@ -25,17 +26,18 @@ inline PostLink scaling(double factor) {
   return {dnnl::algorithm::eltwise_linear, static_cast<float>(factor), -0.0F};
 }
 
-/// The bounds that a value is held to by what ends the chain, NaN staying NaN: relu and clipped_relu.
-struct Bounds {
-  float low, high;
+/// An elementwise operation that the library's own kernel does, in a pass over what oneDNN has written.
+struct OwnOperation {
+  MapKernel kernel;
+  double coefficient;
 };
 
 struct PostChain {
   std::vector<PostLink> links;
-  std::optional<Bounds> last;  // for our own pass over what oneDNN has written
+  std::vector<OwnOperation> own;  // after the links
 };
 
-/// Empty when one of the operations cannot be had.
-std::optional<PostChain> post_chain(std::span<const PostOperation> post);
+/// `c` is the dtype in which oneDNN writes the product. Empty when one of the operations cannot be had.
+std::optional<PostChain> post_chain(std::span<const PostOperation> post, DType c);
 
 }  // namespace stiletto::detail::cpu

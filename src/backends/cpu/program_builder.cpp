@@ -12,6 +12,31 @@ namespace {
 
 using Kind = Expression::Kind;
 
+RunCode run_code(Op op) {
+  switch (op) {
+    case Op::add:
+      return RunCode::add;
+    case Op::subtract:
+      return RunCode::subtract;
+    case Op::multiply:
+      return RunCode::multiply;
+    case Op::divide:
+      return RunCode::divide;
+    case Op::maximum:
+      return RunCode::maximum;
+    case Op::minimum:
+      return RunCode::minimum;
+    case Op::negate:
+      return RunCode::negate;
+    case Op::square:
+      return RunCode::square;
+    case Op::relu:
+      return RunCode::relu;
+    default:
+      return RunCode::none;
+  }
+}
+
 /// What numbers are turned into before a store or cast converts them: exact for every value they can have.
 Register exact_register(DType number) {
   return number == DType::boolean ? Register::b8 : is_integer(number) ? Register::i64 : Register::f64;
@@ -192,6 +217,7 @@ std::uint32_t ProgramBuilder::map(const Expression& e) {
   if (instruction.map == nullptr)
     throw InternalError(text("the CPU backend has no kernel for ", name_of(e.op), " of ", e.operand,
                              "; please report this with\n", loop_.graph_.to_string()));
+  if (kernels().run[index_of(operands)] != nullptr) instruction.code = run_code(e.op);
   instruction.arity = e.arity;
   instruction.coefficient = e.coefficient;
   for (std::size_t i = 0; i < e.arity; ++i)
