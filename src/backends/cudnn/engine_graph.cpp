@@ -37,6 +37,7 @@ std::string EngineGraph::to_string() const {
   for (const EngineNode& node : nodes) {
     result += text("  t", node.output, " = ", node.op == Op::copy ? "identity" : name_of(node.op), "(");
     for (std::size_t i = 0; i < node.inputs.size(); ++i) result += text(i ? ", t" : "t", node.inputs[i]);
+    if (node.lower != 0) result += text(", from ", node.lower);
     if (node.coefficient != 0) result += text(", ", node.coefficient);
     result += text(") in ", node.compute, ": ", tensor_text(tensors[node.output]), "\n");
   }

@@ -39,6 +39,7 @@ struct EngineNode {
   std::uint32_t output = 0;
   DType compute = DType::float32;
   double coefficient = 0;  // slope, bound or alpha of an activation
+  double lower = 0;        // relu: max(x, lower), NaN kept
 };
 
 struct EngineGraph {

@@ -20,7 +20,7 @@ void archive(Archive& ar, T& t) {
 template <class Archive, class T>
   requires std::is_same_v<std::remove_const_t<T>, EngineNode>
 void archive(Archive& ar, T& n) {
-  ar(n.op), ar(n.inputs), ar(n.output), ar(n.compute), ar(n.coefficient);
+  ar(n.op), ar(n.inputs), ar(n.output), ar(n.compute), ar(n.coefficient), ar(n.lower);
 }
 
 template <class Archive, class T>
