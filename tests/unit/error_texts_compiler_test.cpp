@@ -56,8 +56,8 @@ TEST(CompilerErrorTexts, devices) {
               "ArgumentError: compile: capture0 is on cpu, arg0 on cuda:0; all arrays of a function have to "
               "be on one device");
   expect_text([&] { compile(twice, there); },
-              "DeviceError: this build of Stiletto has no backend for cuda:0; use Device::cpu(), or a build "
-              "with the cuDNN backend");
+              "DeviceError: compile: this build of Stiletto has no backend for cuda:0; use Device::cpu(), or "
+              "a build with the cuDNN backend");
 }
 
 // trace.cpp: arguments that are not arguments
@@ -110,18 +110,26 @@ TEST(CompilerErrorTexts, arguments_of_a_call) {
   const auto d = compile(scaled, stiletto::zeros({}), x);
   const Array odd = stiletto::reshape(stiletto::slice(stiletto::ones({13}), {Slice{1, 13}}), {3, 4});
   expect_text([&] { c(stiletto::ones({3, 5}), s); },
-              "ShapeError: argument 0 (arg0) was compiled for shape (3, 4), called with (3, 5)");
+              "ShapeError: argument 0 (arg0) was compiled for shape (3, 4), called with (3, 5); compile with "
+              "one like it, or use jit");
   expect_text([&] { c(stiletto::ones({12}), s); },
-              "ShapeError: argument 0 (arg0) was compiled for shape (3, 4), called with (12)");
+              "ShapeError: argument 0 (arg0) was compiled for shape (3, 4), called with (12); compile with "
+              "one like it, or use jit");
   expect_text([&] { c(stiletto::ones({3, 4}, DType::float64), s); },
-              "DTypeError: argument 0 (arg0) was compiled for float32(3, 4), called with float64(3, 4)");
+              "DTypeError: argument 0 (arg0) was compiled for float32(3, 4), called with float64(3, 4); cast "
+              "it, or compile with one like it");
   expect_text([&] { c(stiletto::transpose(stiletto::ones({4, 3})), s); },
               "ArgumentError: argument 0 (arg0) was compiled for strides (4, 1), called with (1, 3); copy() "
               "makes an array row-major");
   expect_text([&] { c(odd, s); },
-              "ArgumentError: argument 0 (arg0) was compiled for memory aligned to 16 bytes, called with 4");
-  expect_text([&] { c(Array(), s); }, "ArgumentError: argument 0 (arg0) is an empty handle");
-  expect_text([&] { c(x, Array()); }, "ArgumentError: argument 1 (arg1) is an empty handle");
+              "ArgumentError: argument 0 (arg0) was compiled for memory aligned to 16 bytes, called with 4; "
+              "copy() aligns it");
+  expect_text([&] { c(Array(), s); },
+              "ArgumentError: argument 0 (arg0) is an empty handle; make the array with zeros, empty, "
+              "from_data or wrap");
+  expect_text([&] { c(x, Array()); },
+              "ArgumentError: argument 1 (arg1) is an empty handle; make the array with zeros, empty, "
+              "from_data or wrap");
   expect_text([&] { c(stiletto::spec({3, 4}, DType::float32), s); },
               "TraceError: argument 0 (arg0): a spec has no memory to run on; pass an array");
   expect_text([&] { d(2.0, x); },
@@ -155,12 +163,15 @@ TEST(CompilerErrorTexts, members_of_a_call) {
   auto f = [](const Array& a, const std::vector<Array>& list) { return a + list[0] + list[1]; };
   const auto c = compile(f, x, std::vector<Array>{x, x});
   expect_text([&] { c(x, {x, stiletto::ones({3})}); },
-              "ShapeError: argument 1 (arg1.1) was compiled for shape (2), called with (3)");
+              "ShapeError: argument 1 (arg1.1) was compiled for shape (2), called with (3); compile with one "
+              "like it, or use jit");
   expect_text(
       [&] { c(x, {x}); },
       "ArgumentError: argument 1 was compiled with 2 arrays in it, called with 1; containers have to keep "
       "their sizes");
-  expect_text([&] { c(x, {x, Array()}); }, "ArgumentError: argument 1 (arg1.1) is an empty handle");
+  expect_text([&] { c(x, {x, Array()}); },
+              "ArgumentError: argument 1 (arg1.1) is an empty handle; make the array with zeros, empty, "
+              "from_data or wrap");
   auto nested = [](const std::vector<std::vector<Array>>& lists) { return lists[0][0] + lists[1][0]; };
   const auto d = compile(nested, std::vector<std::vector<Array>>{{x, x}, {x}});
   expect_text(
@@ -199,6 +210,20 @@ TEST(CompilerErrorTexts, aliases) {
       "AliasError: the destinations arg0 and arg1 overlap; nothing was written: store to disjoint memory");
   EXPECT_EQ(x.to_vector<float>(), std::vector<float>(16, 1)) << "nothing was written";
   EXPECT_EQ(w.to_vector<float>(), std::vector<float>(8, 1));
+}
+
+// eager.cpp: outside a trace there are no arg0 and arg1
+TEST(CompilerErrorTexts, aliases_outside_a_trace) {
+  const Array x = stiletto::ones({4, 4}), w = stiletto::ones({4, 4});
+  expect_text(
+      [&] { stiletto::assign(x, stiletto::transpose(x)); },
+      "AliasError: assign: the destination of shape (4, 4) with strides (4, 1) overlaps the value, of "
+      "shape (4, 4) with strides (1, 4); nothing was written: store to other memory, or copy() what is "
+      "read");
+  expect_text([&] { stiletto::matmul_into(x, x, w); },
+              "AliasError: matmul_into: the destination of shape (4, 4) with strides (4, 1) overlaps an "
+              "operand; nothing was written: store to other memory, or copy() what is read");
+  EXPECT_EQ(x.to_vector<float>(), std::vector<float>(16, 1)) << "nothing was written";
 }
 
 // executable.cpp: the allocator's contract
