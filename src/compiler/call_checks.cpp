@@ -35,21 +35,22 @@ void check_array(const ArgumentSpec& spec, const ArrayBody& body) {
     throw TraceError(text(where(), ": a spec has no memory to run on; pass an array"));
   if (body.dtype != spec.dtype)
     throw DTypeError(text(where(), " was compiled for ", spec.dtype, spec.shape, ", called with ", body.dtype,
-                          body.shape));
+                          body.shape, "; cast it, or compile with one like it"));
   if (body.shape != spec.shape)
-    throw ShapeError(text(where(), " was compiled for shape ", spec.shape, ", called with ", body.shape));
+    throw ShapeError(text(where(), " was compiled for shape ", spec.shape, ", called with ", body.shape,
+                          "; compile with one like it, or use jit"));
   if (body.kind == ArrayBody::Kind::number)
     throw ArgumentError(
         text(where(), " was compiled as an array, called with a number; wrap it with full({}, value)"));
   if (body.device != spec.device)
-    throw ArgumentError(
-        text(where(), " was compiled for ", spec.device, ", called with memory on ", body.device));
+    throw ArgumentError(text(where(), " was compiled for ", spec.device, ", called with memory on ",
+                             body.device, "; compile with one like it, or use jit"));
   if (body.strides != spec.strides && canonical_strides(body.shape, body.strides) != spec.strides)
     throw ArgumentError(text(where(), " was compiled for strides ", spec.strides, ", called with ",
                              body.strides, "; copy() makes an array row-major"));
   if (spec.alignment > 1 && alignment_of(body.data()) < spec.alignment)
     throw ArgumentError(text(where(), " was compiled for memory aligned to ", spec.alignment,
-                             " bytes, called with ", alignment_of(body.data())));
+                             " bytes, called with ", alignment_of(body.data()), "; copy() aligns it"));
 }
 
 }  // namespace
@@ -70,8 +71,8 @@ void Executable::check_arguments(std::span<const Array* const> arguments) const 
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ArrayBody* body = ArrayAccess::body_or_null(*arguments[i]);
     if (body == nullptr)
-      throw ArgumentError(
-          text("argument ", arguments_[i].position, " (", arguments_[i].name(), ") is an empty handle"));
+      throw ArgumentError(text("argument ", arguments_[i].position, " (", arguments_[i].name(),
+                               ") is an empty handle; make the array with zeros, empty, from_data or wrap"));
     if (arguments_[i].number)
       check_number(arguments_[i], *body);
     else

@@ -11,7 +11,7 @@
 namespace stiletto::detail {
 
 Backend& backend_for(Device device) {
-  if (device.is_cuda()) allocate(device, 0);  // says what is missing
+  if (device.is_cuda()) throw_no_backend(device, "compile");
   return cpu_backend();
 }
 
@@ -114,7 +114,7 @@ void Executable::allocate_outputs(const Allocator& allocator, std::vector<Array>
   for (std::size_t i = 0; i < lowered_.outputs.size(); ++i) {
     const OutputSpec& spec = lowered_.outputs[i];
     if (!allocator) {
-      outputs.push_back(allocate_array(device_, spec.shape, spec.dtype));
+      outputs.push_back(allocate_array(device_, spec.shape, spec.dtype, "output"));
       continue;
     }
     Array memory = allocator(device_, spec.shape, spec.dtype);
