@@ -301,22 +301,38 @@ TEST(CompilerErrorTexts, bindings) {
       "ArgumentError: bindings: the array is an empty handle; make it with zeros, empty, from_data or wrap");
   expect_text([&] { b.set("arg0", 1.0); },
               "ArgumentError: bindings: arg0 is float32(2, 3) with strides (3, 1) on cpu; the new memory is "
-              "not an array with memory");
+              "not an array with memory; bind one like it");
   expect_text(
       [&] { b.set("scalar0", x); },
-      "ArgumentError: bindings: scalar0 is int32() with strides () on cpu; the new memory is not a number");
+      "ArgumentError: bindings: scalar0 is a number of int32; the new one is not a number; bind one like it");
   expect_text([&] { b.set("scalar0", 1.5); },
-              "ArgumentError: bindings: scalar0 is int32() with strides () on cpu; the new memory is not a "
-              "whole number");
+              "ArgumentError: bindings: scalar0 is a number of int32; the new one is not a whole number; "
+              "bind one like it");
   expect_text([&] { b.set("arg0", stiletto::ones({6})); },
               "ArgumentError: bindings: arg0 is float32(2, 3) with strides (3, 1) on cpu; the new memory is "
-              "float32(6)");
+              "float32(6); bind one like it");
   expect_text([&] { b.set("arg0", stiletto::transpose(stiletto::ones({3, 2}))); },
               "ArgumentError: bindings: arg0 is float32(2, 3) with strides (3, 1) on cpu; the new memory has "
-              "strides (1, 2)");
+              "strides (1, 2); bind one like it");
   expect_text([&] { b.set("arg0", odd); },
               "ArgumentError: bindings: arg0 is float32(2, 3) with strides (3, 1) on cpu; the new memory is "
-              "aligned to 4 bytes, not 16");
+              "aligned to 4 bytes, not 16; bind one like it");
+}
+
+TEST(CompilerErrorTexts, numbers_that_bindings_refuse) {
+  const Array x = stiletto::ones({2}, DType::int8);
+  const auto c = compile(scaled, x, 2);
+  auto bound = c.bindings(x, 2);
+  expect_text([&] { bound.bindings.set("scalar0", 300); },
+              "DTypeError: operation 2, multiply: the number 300 does not fit the array's dtype int8; cast "
+              "the array first");
+  expect_text(
+      [&] { bound.bindings.set("scalar0", 1LL << 40); },
+      "ArgumentError: bindings: scalar0 is a number of int32; the new one is 1099511627776, which does "
+      "not fit; bind one like it");
+  bound.bindings.set("scalar0", 3);
+  c.graph().execute(bound.bindings);
+  EXPECT_EQ(bound.outputs.to_vector<std::int8_t>(), std::vector<std::int8_t>(2, 3));
 }
 
 // cpu_backend.cpp: graphs that no engine takes. The processor and the versions are the machine's.
