@@ -198,18 +198,13 @@ class Canonicalizer : private ValueTable {
 
   std::size_t axis_of(int label) {
     const auto [entry, fresh] = axis_of_.try_emplace(label, out_.graph.extents.size());
-    if (fresh) {
-      if (out_.graph.extents.size() == max_axes)
-        throw ShapeError(
-            text("the traced function uses more than ", max_axes, " different axes; compile it in parts"));
-      out_.graph.extents.push_back(labels_->extent(label));
-    }
+    if (fresh) out_.graph.extents.push_back(labels_->extent(label));
     return entry->second;
   }
   AxisMask mask_of(const std::vector<int>& labels) {
     AxisMask mask = 0;
     for (int label : labels)
-      if (label != no_label) mask |= axis_bit(axis_of(label));
+      if (label != no_label) mask.set(axis_of(label));
     return mask;
   }
   void place(Tensor& tensor, const std::vector<int>& labels, std::span<const std::int64_t> strides) {

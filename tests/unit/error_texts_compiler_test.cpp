@@ -82,16 +82,6 @@ TEST(CompilerErrorTexts, stores_that_overlap) {
               "AliasError: two stores to arg0 overlap: shape (4, 3) strides (6, 1) offset 0, and shape (4, "
               "3) strides (6, 1) offset 2; store to disjoint parts, or to the same view");
 }
-TEST(CompilerErrorTexts, too_many_axes) {
-  const Array x = stiletto::ones({2, 2});
-  auto deep = [](const Array& a) {
-    Array y = a;
-    for (int i = 0; i < 520; ++i) y = stiletto::matmul(y, stiletto::ones({2, 2}));
-    return y;
-  };
-  expect_text([&] { compile(deep, x); },
-              "ShapeError: the traced function uses more than 512 different axes; compile it in parts");
-}
 TEST(CompilerErrorTexts, numbers_of_a_call_that_do_not_fit) {
   const Array x = stiletto::ones({2}, DType::int8);
   const auto c = compile([](const Array& a, const Array& s) { return stiletto::maximum(a, s + 1); }, x, 5);
