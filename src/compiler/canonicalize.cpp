@@ -284,6 +284,7 @@ class Canonicalizer : private ValueTable {
   std::size_t edges_to_visit(std::uint32_t user) const {
     if (user >= trace_.nodes().size()) return 1;
     if (node(user).scalar) return node(user).arity;
+    if (fills_with_number(node(user))) return 0;
     return sums_over_nothing(labels_->slots(user)) ? 0 : labels_->slots(user).edges.size();
   }
   std::uint32_t operand_of(std::uint32_t user, std::size_t edge) const {
@@ -295,6 +296,11 @@ class Canonicalizer : private ValueTable {
     const std::vector<int> own = labels_->labels(operand);
     const std::vector<int> asked = edge_labels(labels_->slots(user).edges[i], labels_->labels(user));
     return std::equal(asked.begin(), asked.end(), own.begin());
+  }
+
+  /// zeros, ones and full: the number is converted on the host. Numbers are never of a storage-only dtype.
+  bool fills_with_number(const Node& n) const {
+    return n.op == Op::fill && node(n.inputs[0]).scalar && !is_storage_only(n.dtype);
   }
 
   static bool sums_over_nothing(const Slots& slots) {
@@ -339,6 +345,8 @@ class Canonicalizer : private ValueTable {
 
   std::uint32_t operation(std::uint32_t index, const std::vector<int>& labels) {
     const Node& n = node(index);
+    if (fills_with_number(n))
+      return add_slot(cast_step(host_step(n.inputs[0]), node(n.inputs[0]).dtype, n.dtype), n.dtype);
     const Slots& slots = labels_->slots(index);
     const std::vector<int> all = slot_labels(index, labels);
     if (const auto folded = fold_empty(n, slots))

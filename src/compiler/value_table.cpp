@@ -89,6 +89,18 @@ std::uint32_t ValueTable::host_step(std::uint32_t index) {
   return result;
 }
 
+std::uint32_t ValueTable::cast_step(std::uint32_t step, DType from, DType to) {
+  HostScalars::Step cast;
+  cast.kind = HostScalars::Step::Kind::operation;
+  cast.node.op = Op::cast;
+  cast.node.operand = from;
+  cast.node.dtype = to;
+  cast.node.arity = 1;
+  cast.node.inputs[0] = step;
+  out_.scalars.steps.push_back(cast);
+  return static_cast<std::uint32_t>(out_.scalars.steps.size() - 1);
+}
+
 std::uint32_t ValueTable::cast_to(std::uint32_t value, DType dtype) {
   const Value& from = out_.graph.values[value];
   Value cast;
