@@ -57,7 +57,8 @@ Array filled(const char* name, Shape shape, const Array& value, DType dtype, Dev
 
 Array zeros(Shape shape, DType dtype, Device device) { return filled("zeros", shape, 0, dtype, device); }
 Array ones(Shape shape, DType dtype, Device device) { return filled("ones", shape, 1, dtype, device); }
-Array full(Shape shape, Array value, DType dtype, Device device) {
+Array full(Shape shape, Array value,  // NOLINT(performance-unnecessary-value-param): settled
+           DType dtype, Device device) {
   return filled("full", shape, value, dtype, device);
 }
 
