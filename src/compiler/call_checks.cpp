@@ -53,6 +53,13 @@ void check_array(const ArgumentSpec& spec, const ArrayBody& body) {
                              " bytes, called with ", alignment_of(body.data()), "; copy() aligns it"));
 }
 
+/// A store as printed traces have it; outputs, which an allocator of the caller's made, have no place there.
+std::string name_of(const Store& store) {
+  const bool output = store.tensor.home == Tensor::Home::output;
+  return text(output ? std::string() : text("operation ", store.trace_position, ", store: "),
+              "the destination ", store.tensor.name);
+}
+
 }  // namespace
 
 void Executable::check_structure(const ArgumentList& list) const {
@@ -103,7 +110,7 @@ void Executable::check_aliases(const CallFrame& frame, bool outputs_too) const {
       if (same && in_place_[s][t]) continue;
       if (!elements_meet(stores_[s], frame.stores[s], tensors_[t], frame.tensors[t])) continue;
       throw AliasError(text(
-          "the destination ", store.name, " overlaps ", tensor.name, ", which the graph ",
+          name_of(graph.stores[s]), " overlaps ", tensor.name, ", which the graph ",
           same ? "still reads when it writes, or not elementwise" : "reads at other places than it writes",
           "; nothing was written: store to other memory, or copy() the input"));
     }
@@ -111,8 +118,9 @@ void Executable::check_aliases(const CallFrame& frame, bool outputs_too) const {
       if (graph.stores[other].tensor.home == Tensor::Home::output && !outputs_too) continue;
       if (ranges_cross(stores_[s], frame.stores[s], stores_[other], frame.stores[other]) &&
           elements_meet(stores_[s], frame.stores[s], stores_[other], frame.stores[other]))
-        throw AliasError(text("the destinations ", graph.stores[other].tensor.name, " and ", store.name,
-                              " overlap; nothing was written: store to disjoint memory"));
+        throw AliasError(text(name_of(graph.stores[s]), " overlaps the destination ",
+                              graph.stores[other].tensor.name,
+                              "; nothing was written: store to disjoint memory"));
     }
   }
 }

@@ -145,9 +145,10 @@ class Canonicalizer : private ValueTable {
             {n.shape.begin(), n.shape.size()}, {n.strides.begin(), n.strides.size()}, trace_.offset_of(i)};
       };
       if (may_overlap(view(before, other.destination), view(to, s.destination)))
-        throw AliasError(text("two stores to ", tensor.name, " overlap: shape ", before.shape, " strides ",
-                              before.strides, " offset ", trace_.offset_of(other.destination), ", and shape ",
-                              to.shape, " strides ", to.strides, " offset ", trace_.offset_of(s.destination),
+        throw AliasError(text("operation ", s.position, ", store: two stores to ", tensor.name,
+                              " overlap: shape ", before.shape, " strides ", before.strides, " offset ",
+                              trace_.offset_of(other.destination), ", and shape ", to.shape, " strides ",
+                              to.strides, " offset ", trace_.offset_of(s.destination),
                               "; store to disjoint parts, or to the same view"));
     }
   }

@@ -21,6 +21,14 @@ void throw_ended(const char* operation, const char* what, const ArrayBody& body)
            ", which has ended; return values from the traced function instead of storing its arrays"));
 }
 
+void check_runs_now(const char* operation, const char* what, const ArrayBody& body) {
+  if (body.kind == ArrayBody::Kind::traced) throw_ended(operation, what, body);
+  if (body.kind == ArrayBody::Kind::spec)
+    throw TraceError(
+        text(operation_text(operation), ": ", what, " is a spec (", body.dtype, body.shape,
+             ") without memory; compile with it, or make the array with zeros, empty, from_data or wrap"));
+}
+
 namespace {
 
 constexpr std::size_t max_operands = 3;
@@ -36,12 +44,7 @@ Operands bodies_of(std::span<const Array* const> arrays, const char* name) {
   Operands operands;
   for (const Array* array : arrays) {
     const ArrayBody& body = ArrayAccess::body(*array, name);
-    if (body.kind == ArrayBody::Kind::traced && Trace::current() == nullptr)
-      throw_ended(name, "an operand", body);
-    if (body.kind == ArrayBody::Kind::spec && Trace::current() == nullptr)
-      throw TraceError(
-          text(name, ": a spec (", body.dtype, body.shape,
-               ") has no memory; compile with it, or make the array with zeros, empty, from_data or wrap"));
+    if (Trace::current() == nullptr) check_runs_now(name, "an operand", body);
     operands.all_numbers = operands.all_numbers && body.kind == ArrayBody::Kind::number;
     operands.list[operands.count++] = {&body};
   }

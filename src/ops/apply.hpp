@@ -25,6 +25,8 @@ Array apply_fill(const Array& value, Shape shape, DType dtype, const char* name)
 
 /// TraceError: `what` ("an operand") is of a trace that no longer records.
 [[noreturn]] void throw_ended(const char* operation, const char* what, const ArrayBody& body);
+/// Outside a trace an operation runs at once: on no array of a trace, which has ended then, and on no spec.
+void check_runs_now(const char* operation, const char* what, const ArrayBody& body);
 
 /// Fills a node's dtype, operand dtype, weakness, shape and memory order from its operands. Throws ShapeError
 /// and DTypeError. One rule per family; in shape_rules.cpp and type_rules.cpp.

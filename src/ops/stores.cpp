@@ -27,8 +27,7 @@ void check_destination(const Array& destination, const char* name) {
   const ArrayBody& body = ArrayAccess::body(destination, name);
   if (body.kind == ArrayBody::Kind::number)
     throw TraceError(text(operation_text(name), ": the destination is a number; store to an array"));
-  if (body.kind == ArrayBody::Kind::traced && Trace::current() == nullptr)
-    detail::throw_ended(name, "the destination", body);
+  if (Trace::current() == nullptr) detail::check_runs_now(name, "the destination", body);
   if (body.dtype == DType::float8_e8m0)
     throw DTypeError(text(operation_text(name),
                           ": the destination is float8_e8m0, which holds block scales and is not computed "
@@ -110,7 +109,7 @@ void assign(const Array& destination, const Array& value) {
   check_number_fits(destination, value, name);
   Trace* trace = Trace::current();
   if (trace == nullptr) {
-    if (body.kind == ArrayBody::Kind::traced) detail::throw_ended(name, "the value", body);
+    detail::check_runs_now(name, "the value", body);
     return detail::eager_table().assign(destination, value);
   }
   const std::uint32_t to = destination_node(*trace, destination, name);
@@ -129,7 +128,10 @@ void matmul_into(const Array& c, const Array& a, const Array& b, double alpha, d
   check_destination(c, name);
   check_product(c, a, b, alpha, beta, name);
   Trace* trace = Trace::current();
-  if (trace == nullptr) return detail::eager_table().matmul_into(c, a, b, alpha, beta);
+  if (trace == nullptr) {
+    for (const Array* x : {&a, &b}) detail::check_runs_now(name, "an operand", ArrayAccess::body(*x, name));
+    return detail::eager_table().matmul_into(c, a, b, alpha, beta);
+  }
   const std::uint32_t to = destination_node(*trace, c, name);
   const detail::MatmulAttributes attributes{{alpha}, {beta}};
   const Array product = beta == 0 ? detail::apply(Op::matmul, {&a, &b}, attributes, name)

@@ -78,9 +78,10 @@ TEST(CompilerErrorTexts, stores_that_overlap) {
     stiletto::assign(stiletto::slice(d, {Slice{}, Slice{0, 3}}), a);
     stiletto::assign(stiletto::slice(d, {Slice{}, Slice{2, 5}}), a);
   };
-  expect_text([&] { jit(f, y, x); },
-              "AliasError: two stores to arg0 overlap: shape (4, 3) strides (6, 1) offset 0, and shape (4, "
-              "3) strides (6, 1) offset 2; store to disjoint parts, or to the same view");
+  expect_text(
+      [&] { jit(f, y, x); },
+      "AliasError: operation 4, store: two stores to arg0 overlap: shape (4, 3) strides (6, 1) offset 0, and "
+      "shape (4, 3) strides (6, 1) offset 2; store to disjoint parts, or to the same view");
 }
 TEST(CompilerErrorTexts, numbers_of_a_call_that_do_not_fit) {
   const Array x = stiletto::ones({2}, DType::int8);
@@ -183,21 +184,22 @@ TEST(CompilerErrorTexts, aliases) {
   const Array low = stiletto::slice(w, {Slice{0, 4}}), middle = stiletto::slice(w, {Slice{2, 6}}),
               other = stiletto::zeros({4});
   expect_text([&] { jit(turned, x, x); },
-              "AliasError: the destination arg0 overlaps arg1, which the graph reads at other places than it "
-              "writes; nothing was written: store to other memory, or copy() the input");
+              "AliasError: operation 3, store: the destination arg0 overlaps arg1, which the graph reads at "
+              "other places than it writes; nothing was written: store to other memory, or copy() the input");
   expect_text(
       [&] { jit([](const Array& d, const Array& a) { stiletto::matmul_into(d, d, a); }, x, x.copy()); },
-      "AliasError: the destination arg0 overlaps arg0, which the graph reads at other places than it writes; "
-      "nothing was written: store to other memory, or copy() the input");
-  expect_text([&] { jit(totals, x, x); },
-              "AliasError: the destination arg0 overlaps arg1, which the graph still reads when it "
-              "writes, or not elementwise; nothing was written: store to other memory, or copy() the input");
-  expect_text([&] { jit(part, low, middle); },
-              "AliasError: the destination arg0 overlaps arg1, which the graph reads at other places than it "
-              "writes; nothing was written: store to other memory, or copy() the input");
+      "AliasError: operation 3, store: the destination arg0 overlaps arg0, which the graph reads at other "
+      "places than it writes; nothing was written: store to other memory, or copy() the input");
   expect_text(
-      [&] { jit(two, low, middle, other); },
-      "AliasError: the destinations arg0 and arg1 overlap; nothing was written: store to disjoint memory");
+      [&] { jit(totals, x, x); },
+      "AliasError: operation 3, store: the destination arg0 overlaps arg1, which the graph still reads when "
+      "it writes, or not elementwise; nothing was written: store to other memory, or copy() the input");
+  expect_text([&] { jit(part, low, middle); },
+              "AliasError: operation 4, store: the destination arg0 overlaps arg1, which the graph reads at "
+              "other places than it writes; nothing was written: store to other memory, or copy() the input");
+  expect_text([&] { jit(two, low, middle, other); },
+              "AliasError: operation 5, store: the destination arg1 overlaps the destination arg0; nothing "
+              "was written: store to disjoint memory");
   EXPECT_EQ(x.to_vector<float>(), std::vector<float>(16, 1)) << "nothing was written";
   EXPECT_EQ(w.to_vector<float>(), std::vector<float>(8, 1));
 }

@@ -260,6 +260,10 @@ TEST(OpsErrorTexts, arrays_of_a_trace_that_ended) {
   expect_text([&] { stiletto::assign(y, kept); },
               "TraceError: assign: the value belongs to trace N, which has ended; return values from the "
               "traced function instead of storing its arrays");
+  expect_text(
+      [&] { stiletto::matmul_into(y, kept, kept); },
+      "TraceError: matmul_into: an operand belongs to trace N, which has ended; return values from the "
+      "traced function instead of storing its arrays");
   // trace.cpp
   expect_text([&] { stiletto::compile([](const Array& a) { return a; }, kept); },
               "TraceError: compile: arg0 is a traced array of trace N; compile outside the traced function, "
@@ -290,8 +294,21 @@ TEST(OpsErrorTexts, specs_are_not_captured) {
               "an argument");
   expect_text(
       [&] { symbol + symbol; },  // apply.cpp: outside a trace
-      "TraceError: add: a spec (float16(2)) has no memory; compile with it, or make the array with zeros, "
-      "empty, from_data or wrap");
+      "TraceError: add: an operand is a spec (float16(2)) without memory; compile with it, or make the array "
+      "with zeros, empty, from_data or wrap");
+  const Array y = stiletto::ones({2, 2}), square = stiletto::spec({2, 2}, DType::float32, {}, Device::cpu());
+  expect_text(
+      [&] { stiletto::assign(square, y); },  // stores.cpp
+      "TraceError: assign: the destination is a spec (float32(2, 2)) without memory; compile with it, or "
+      "make the array with zeros, empty, from_data or wrap");
+  expect_text(
+      [&] { stiletto::assign(y, square); },
+      "TraceError: assign: the value is a spec (float32(2, 2)) without memory; compile with it, or make "
+      "the array with zeros, empty, from_data or wrap");
+  expect_text(
+      [&] { stiletto::matmul_into(y, square, y.copy()); },
+      "TraceError: matmul_into: an operand is a spec (float32(2, 2)) without memory; compile with it, "
+      "or make the array with zeros, empty, from_data or wrap");
   Recording r;
   const Array x = r.argument({2});
   expect_text(
