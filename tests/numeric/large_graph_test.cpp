@@ -41,8 +41,8 @@ TEST(LargeGraphs, a_step_over_300_matrices) {
 
 TEST(LargeGraphs, a_chain_of_521_products) {
   const Array turn = stiletto::from_data(std::vector<float>{0, -1, 1, 0}, {2, 2});
-  std::vector<Array> turns;
-  for (int i = 0; i < 521; ++i) turns.push_back(turn.copy());
+  std::vector<Array> turns(521);
+  for (Array& m : turns) m = turn.copy();
   auto chain = [](Array x, const std::vector<Array>& list) {
     for (const Array& m : list) x = stiletto::matmul(x, m);
     return x;
@@ -54,18 +54,18 @@ TEST(LargeGraphs, a_chain_of_521_products) {
 
 /// Every axis number from one word of a mask on is used by reductions, too.
 TEST(LargeGraphs, sums_of_100_matrices) {
-  std::vector<Array> inputs;
-  for (int i = 0; i < 100; ++i) inputs.push_back(counting({3, 4}, static_cast<float>(i)));
+  std::vector<Array> inputs(100);
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = counting({3, 4}, static_cast<float>(i));
   auto sums = [](const std::vector<Array>& list) {
-    std::vector<Array> results;
-    for (const Array& x : list) results.push_back(stiletto::sum(stiletto::transpose(x) * 2, 0));
+    std::vector<Array> results = list;
+    for (Array& x : results) x = stiletto::sum(stiletto::transpose(x) * 2, 0);
     return results;
   };
   const std::vector<Array> results = stiletto::jit(sums, inputs);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const auto first = static_cast<float>(4 * i);
+    const float four = 4 * static_cast<float>(i);  // first elements of four columns
     EXPECT_EQ(results[i].to_vector<float>(),
-              (std::vector<float>{2 * (first + 6), 2 * (first + 22), 2 * (first + 38)}))
+              (std::vector<float>{2 * (four + 6), 2 * (four + 22), 2 * (four + 38)}))
         << i;
   }
 }
