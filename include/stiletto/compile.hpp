@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -424,15 +425,13 @@ struct Support {
   std::string explanation;  ///< the text the error would carry
 };
 
-/// Whether compile(options, f, args...) has a plan, on a device that is there. What f itself throws reaches
-/// the caller.
+/// Whether compile(options, f, args...) has a plan, on a device that is there. It answers without throwing:
+/// an exception of f's own, too, is a reason why there is no plan.
 template <class F, class... Args>
 Support supports(const CompileOptions& options, F&& f, const Args&... args) {
   try {
     compile(options, f, args...);
-  } catch (const UnsupportedGraphError& error) {
-    return {false, error.what()};
-  } catch (const DeviceError& error) {
+  } catch (const std::exception& error) {
     return {false, error.what()};
   }
   return {true, {}};

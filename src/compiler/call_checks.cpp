@@ -35,21 +35,29 @@ void check_array(const ArgumentSpec& spec, const ArrayBody& body) {
     throw TraceError(text(where(), ": a spec has no memory to run on; pass an array"));
   if (body.dtype != spec.dtype)
     throw DTypeError(text(where(), " was compiled for ", spec.dtype, spec.shape, ", called with ", body.dtype,
-                          body.shape));
+                          body.shape, "; cast it, or compile with one like it"));
   if (body.shape != spec.shape)
-    throw ShapeError(text(where(), " was compiled for shape ", spec.shape, ", called with ", body.shape));
+    throw ShapeError(text(where(), " was compiled for shape ", spec.shape, ", called with ", body.shape,
+                          "; compile with one like it, or use jit"));
   if (body.kind == ArrayBody::Kind::number)
     throw ArgumentError(
         text(where(), " was compiled as an array, called with a number; wrap it with full({}, value)"));
   if (body.device != spec.device)
-    throw ArgumentError(
-        text(where(), " was compiled for ", spec.device, ", called with memory on ", body.device));
+    throw ArgumentError(text(where(), " was compiled for ", spec.device, ", called with memory on ",
+                             body.device, "; compile with one like it, or use jit"));
   if (body.strides != spec.strides && canonical_strides(body.shape, body.strides) != spec.strides)
     throw ArgumentError(text(where(), " was compiled for strides ", spec.strides, ", called with ",
                              body.strides, "; copy() makes an array row-major"));
   if (spec.alignment > 1 && alignment_of(body.data()) < spec.alignment)
     throw ArgumentError(text(where(), " was compiled for memory aligned to ", spec.alignment,
-                             " bytes, called with ", alignment_of(body.data())));
+                             " bytes, called with ", alignment_of(body.data()), "; copy() aligns it"));
+}
+
+/// A store as printed traces have it; outputs, which an allocator of the caller's made, have no place there.
+std::string name_of(const Store& store) {
+  const bool output = store.tensor.home == Tensor::Home::output;
+  return text(output ? std::string() : text("operation ", store.trace_position, ", store: "),
+              "the destination ", store.tensor.name);
 }
 
 }  // namespace
@@ -70,8 +78,8 @@ void Executable::check_arguments(std::span<const Array* const> arguments) const 
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ArrayBody* body = ArrayAccess::body_or_null(*arguments[i]);
     if (body == nullptr)
-      throw ArgumentError(
-          text("argument ", arguments_[i].position, " (", arguments_[i].name(), ") is an empty handle"));
+      throw ArgumentError(text("argument ", arguments_[i].position, " (", arguments_[i].name(),
+                               ") is an empty handle; make the array with zeros, empty, from_data or wrap"));
     if (arguments_[i].number)
       check_number(arguments_[i], *body);
     else
@@ -102,7 +110,7 @@ void Executable::check_aliases(const CallFrame& frame, bool outputs_too) const {
       if (same && in_place_[s][t]) continue;
       if (!elements_meet(stores_[s], frame.stores[s], tensors_[t], frame.tensors[t])) continue;
       throw AliasError(text(
-          "the destination ", store.name, " overlaps ", tensor.name, ", which the graph ",
+          name_of(graph.stores[s]), " overlaps ", tensor.name, ", which the graph ",
           same ? "still reads when it writes, or not elementwise" : "reads at other places than it writes",
           "; nothing was written: store to other memory, or copy() the input"));
     }
@@ -110,8 +118,9 @@ void Executable::check_aliases(const CallFrame& frame, bool outputs_too) const {
       if (graph.stores[other].tensor.home == Tensor::Home::output && !outputs_too) continue;
       if (ranges_cross(stores_[s], frame.stores[s], stores_[other], frame.stores[other]) &&
           elements_meet(stores_[s], frame.stores[s], stores_[other], frame.stores[other]))
-        throw AliasError(text("the destinations ", graph.stores[other].tensor.name, " and ", store.name,
-                              " overlap; nothing was written: store to disjoint memory"));
+        throw AliasError(text(name_of(graph.stores[s]), " overlaps the destination ",
+                              graph.stores[other].tensor.name,
+                              "; nothing was written: store to disjoint memory"));
     }
   }
 }

@@ -24,7 +24,7 @@ struct CallFrame {
     if (bytes == 0) return nullptr;
     if (!workspace || static_cast<std::size_t>(workspace->bytes) < bytes) {
       workspace.reset();
-      workspace = allocate(Device::cpu(), bytes);
+      workspace = allocate(Device::cpu(), bytes, "workspace");
     }
     return workspace->data;
   }

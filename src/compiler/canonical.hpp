@@ -5,22 +5,18 @@
 // the outermost of the results.
 #pragma once
 #include <array>
-#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "compiler/axis_mask.hpp"
 #include "core/scalar_value.hpp"
 #include "graph/attributes.hpp"
 #include "graph/op.hpp"
 #include "stiletto/dtype.hpp"
 
 namespace stiletto::detail {
-
-inline constexpr std::size_t max_axes = 512;
-using AxisMask = std::bitset<max_axes>;  // bit i: axis i of the graph
-inline AxisMask axis_bit(std::size_t axis) { return AxisMask().set(axis); }
 
 /// Memory that the graph reads or writes: a view of an argument, a capture or an output.
 struct Tensor {
@@ -73,7 +69,7 @@ struct CanonicalGraph {
   DType intermediate_dtype = DType::float32;
   DType compute_dtype = DType::float32;
 
-  std::int64_t size_of(AxisMask axes) const;  // product of the extents; fits 64 bits by construction
+  std::int64_t size_of(const AxisMask& axes) const;  // product of the extents; fits 64 bits by construction
   std::string to_string() const;
   std::string to_dot() const;
   std::string to_json() const;

@@ -2,7 +2,7 @@
 // The axes of a canonical graph: ordered by the results' memory, walked forwards, merged where every tensor
 // walks them as one, and renumbered.
 #include <algorithm>
-#include <numeric>
+#include <map>
 
 #include "compiler/canonicalize.hpp"
 #include "core/dtype_info.hpp"
@@ -19,33 +19,38 @@ void for_each_tensor(CanonicalGraph& graph, const F& f) {
 /// Axes of the results first, in the order of their memory; then the others, in the order of the inputs'.
 std::vector<std::size_t> axis_order(const CanonicalGraph& graph) {
   std::vector<std::size_t> order;
+  AxisMask placed;
+  auto place = [&](std::size_t axis) {
+    if (!placed.test(axis)) order.push_back(axis);
+    placed.set(axis);
+  };
   auto append = [&](const Tensor& tensor) {
     std::vector<std::size_t> axes;
     for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
-      if ((tensor.axes & axis_bit(axis)) != 0) axes.push_back(axis);
+      if (tensor.axes.test(axis)) axes.push_back(axis);
     std::stable_sort(axes.begin(), axes.end(), [&](std::size_t x, std::size_t y) {
       return std::abs(tensor.strides[x]) > std::abs(tensor.strides[y]);
     });
-    for (std::size_t axis : axes)
-      if (std::find(order.begin(), order.end(), axis) == order.end()) order.push_back(axis);
+    for (std::size_t axis : axes) place(axis);
   };
   for (const Store& store : graph.stores) append(store.tensor);
   for (const Tensor& tensor : graph.tensors) append(tensor);
-  for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
-    if (std::find(order.begin(), order.end(), axis) == order.end()) order.push_back(axis);
+  for (std::size_t axis = 0; axis < graph.extents.size(); ++axis) place(axis);
   return order;
 }
 
-AxisMask permuted(AxisMask mask, const std::vector<std::size_t>& order) {
-  AxisMask result = 0;
+AxisMask permuted(const AxisMask& mask, const std::vector<std::size_t>& order) {
+  AxisMask result;
+  if (!mask.any()) return result;
   for (std::size_t i = 0; i < order.size(); ++i)
-    if ((mask & axis_bit(order[i])) != 0) result |= axis_bit(i);
+    if (mask.test(order[i])) result.set(i);
   return result;
 }
 
 /// Axis i becomes what order[i] was; axes that `order` leaves out vanish.
 void renumber(CanonicalGraph& graph, const std::vector<std::size_t>& order) {
   std::vector<std::int64_t> extents;
+  extents.reserve(order.size());
   for (std::size_t axis : order) extents.push_back(graph.extents[axis]);
   for (Value& value : graph.values) {
     value.axes = permuted(value.axes, order);
@@ -53,6 +58,7 @@ void renumber(CanonicalGraph& graph, const std::vector<std::size_t>& order) {
   }
   for_each_tensor(graph, [&](Tensor& tensor) {
     std::vector<std::int64_t> strides;
+    strides.reserve(order.size());
     for (std::size_t axis : order) strides.push_back(tensor.strides[axis]);
     tensor.axes = permuted(tensor.axes, order);
     tensor.strides = std::move(strides);
@@ -77,28 +83,49 @@ void flip(CanonicalGraph& graph) {
   }
 }
 
+/// Of two axes that are in the same values and tensors: whether all walk them as one.
 bool mergeable(const CanonicalGraph& graph, std::size_t outer, std::size_t inner) {
-  const AxisMask pair = axis_bit(outer) | axis_bit(inner);
-  auto both_or_neither = [&](AxisMask mask) { return (mask & pair) == 0 || (mask & pair) == pair; };
   auto walks_as_one = [&](const Tensor& tensor) {
-    return both_or_neither(tensor.axes) &&
-           tensor.strides[outer] == tensor.strides[inner] * graph.extents[inner];
+    std::int64_t whole = 0;
+    return !__builtin_mul_overflow(tensor.strides[inner], graph.extents[inner], &whole) &&
+           tensor.strides[outer] == whole;
   };
-  return std::all_of(
-             graph.values.begin(), graph.values.end(),
-             [&](const Value& v) { return both_or_neither(v.axes) && both_or_neither(v.contracted); }) &&
-         std::all_of(graph.tensors.begin(), graph.tensors.end(), walks_as_one) &&
+  return std::all_of(graph.tensors.begin(), graph.tensors.end(), walks_as_one) &&
          std::all_of(graph.stores.begin(), graph.stores.end(),
                      [&](const Store& s) { return walks_as_one(s.tensor); });
 }
 
-/// Merges `outer` into `inner`; the caller drops `outer`.
-bool merge_one(CanonicalGraph& graph, std::vector<bool>& gone) {
-  for (std::size_t outer = 0; outer < graph.extents.size(); ++outer)
-    for (std::size_t inner = 0; inner < graph.extents.size(); ++inner) {
-      if (outer == inner || gone[outer] || gone[inner] || !mergeable(graph, outer, inner)) continue;
+/// The axes in groups, each of axes that are in the same values and tensors: only those can merge.
+std::vector<std::vector<std::size_t>> axes_used_alike(const CanonicalGraph& graph) {
+  std::vector<std::vector<std::size_t>> uses(graph.extents.size());  // per axis, the masks that have it
+  std::size_t mask_index = 0;
+  auto note = [&](const AxisMask& mask) {
+    for (std::size_t axis = 0; axis < mask.size(); ++axis)
+      if (mask.test(axis)) uses[axis].push_back(mask_index);
+    ++mask_index;
+  };
+  for (const Value& value : graph.values) {
+    note(value.axes);
+    note(value.contracted);
+  }
+  for (const Tensor& tensor : graph.tensors) note(tensor.axes);
+  for (const Store& store : graph.stores) note(store.tensor.axes);
+  std::map<std::vector<std::size_t>, std::vector<std::size_t>> groups;
+  for (std::size_t axis = 0; axis < uses.size(); ++axis) groups[uses[axis]].push_back(axis);
+  std::vector<std::vector<std::size_t>> result;
+  result.reserve(groups.size());
+  for (auto& [use, axes] : groups) result.push_back(std::move(axes));
+  return result;
+}
+
+/// Merges one axis of a group into another, and drops it from the group.
+bool merge_one(CanonicalGraph& graph, std::vector<std::size_t>& group, std::vector<bool>& gone) {
+  for (std::size_t outer : group)
+    for (std::size_t inner : group) {
+      if (outer == inner || !mergeable(graph, outer, inner)) continue;
       graph.extents[inner] *= graph.extents[outer];
       gone[outer] = true;
+      std::erase(group, outer);
       return true;
     }
   return false;
@@ -106,10 +133,10 @@ bool merge_one(CanonicalGraph& graph, std::vector<bool>& gone) {
 
 }  // namespace
 
-std::int64_t CanonicalGraph::size_of(AxisMask axes) const {
+std::int64_t CanonicalGraph::size_of(const AxisMask& axes) const {
   std::int64_t size = 1;
   for (std::size_t axis = 0; axis < extents.size(); ++axis)
-    if ((axes & axis_bit(axis)) != 0) size *= extents[axis];
+    if (axes.test(axis)) size *= extents[axis];
   return size;
 }
 
@@ -118,19 +145,20 @@ void canonicalize_axes(CanonicalGraph& graph) {
   renumber(graph, axis_order(graph));
   flip(graph);
   std::vector<bool> gone(graph.extents.size());
-  while (merge_one(graph, gone)) {
-  }
-  AxisMask used = 0;
+  for (std::vector<std::size_t>& group : axes_used_alike(graph))
+    while (merge_one(graph, group, gone)) {
+    }
+  AxisMask used;
   for (const Value& value : graph.values) used |= value.axes | value.contracted;
   for (const Store& store : graph.stores) used |= store.tensor.axes;
   std::vector<std::size_t> kept;
   for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
-    if (!gone[axis] && (used & axis_bit(axis)) != 0) kept.push_back(axis);
+    if (!gone[axis] && used.test(axis)) kept.push_back(axis);
   renumber(graph, kept);
 }
 
 bool reads_at_own_index(const CanonicalGraph& graph, std::size_t tensor, std::size_t store) {
-  const AxisMask axes = graph.stores[store].tensor.axes;
+  const AxisMask& axes = graph.stores[store].tensor.axes;
   if (graph.tensors[tensor].axes != axes) return false;
   std::vector<bool> reads(graph.values.size()), depends(graph.values.size());
   for (std::size_t i = 0; i < graph.values.size(); ++i) {

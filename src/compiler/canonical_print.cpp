@@ -13,14 +13,14 @@ std::string axis_name(std::size_t axis) {
   return axis < letters ? std::string(1, static_cast<char>('i' + axis)) : text('x', axis);
 }
 
-std::string axes_text(const CanonicalGraph& graph, AxisMask axes) {
+std::string axes_text(const CanonicalGraph& graph, const AxisMask& axes) {
   std::string result;
   for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
     if (axes.test(axis)) result += text(result.empty() ? "" : ",", axis_name(axis));
   return result;
 }
 
-std::string typed(const CanonicalGraph& graph, DType dtype, AxisMask axes) {
+std::string typed(const CanonicalGraph& graph, DType dtype, const AxisMask& axes) {
   const std::string names = axes_text(graph, axes);
   return names.empty() ? text(dtype) : text(dtype, '[', names, ']');
 }
@@ -42,7 +42,7 @@ std::string value_text(const CanonicalGraph& graph, const Value& value) {
   if (value.kind == Value::Kind::scalar) return text("scalar", value.source);
   std::string result = text(name_of(value.op), '(');
   for (std::size_t i = 0; i < value.arity; ++i) result += text(i ? ", %" : "%", value.inputs[i]);
-  if (value.contracted != 0) result += ", over " + axes_text(graph, value.contracted);
+  if (value.contracted.any()) result += ", over " + axes_text(graph, value.contracted);
   return result + attributes_text(value.op, value.attributes) + ")";
 }
 
@@ -106,7 +106,7 @@ std::string CanonicalGraph::to_json() const {
     for (std::size_t i = 0; i < items.size(); ++i) result += (i ? ", " : "") + show(items[i], i);
     return result + "]";
   };
-  auto axes = [&](AxisMask mask) {
+  auto axes = [&](const AxisMask& mask) {
     std::string result = "[";
     for (std::size_t axis = 0; axis < extents.size(); ++axis)
       if (mask.test(axis)) result += text(result.size() > 1 ? ", " : "", quoted(axis_name(axis)));
@@ -131,7 +131,7 @@ std::string CanonicalGraph::to_json() const {
     if (v.kind == Value::Kind::tensor) result += ", \"tensor\": " + tensor(tensors[v.source]);
     if (v.kind == Value::Kind::scalar) result += text(", \"scalar\": ", v.source);
     if (v.arity > 0) result += ", \"inputs\": [" + inputs + "]";
-    if (v.contracted != 0) result += ", \"over\": " + axes(v.contracted);
+    if (v.contracted.any()) result += ", \"over\": " + axes(v.contracted);
     const std::string attributes = attributes_text(v.op, v.attributes);
     if (!attributes.empty()) result += ", \"attributes\": " + quoted(attributes.substr(2));
     return result + "}";

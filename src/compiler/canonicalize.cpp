@@ -145,9 +145,10 @@ class Canonicalizer : private ValueTable {
             {n.shape.begin(), n.shape.size()}, {n.strides.begin(), n.strides.size()}, trace_.offset_of(i)};
       };
       if (may_overlap(view(before, other.destination), view(to, s.destination)))
-        throw AliasError(text("two stores to ", tensor.name, " overlap: shape ", before.shape, " strides ",
-                              before.strides, " offset ", trace_.offset_of(other.destination), ", and shape ",
-                              to.shape, " strides ", to.strides, " offset ", trace_.offset_of(s.destination),
+        throw AliasError(text("operation ", s.position, ", store: two stores to ", tensor.name,
+                              " overlap: shape ", before.shape, " strides ", before.strides, " offset ",
+                              trace_.offset_of(other.destination), ", and shape ", to.shape, " strides ",
+                              to.strides, " offset ", trace_.offset_of(s.destination),
                               "; store to disjoint parts, or to the same view"));
     }
   }
@@ -198,18 +199,13 @@ class Canonicalizer : private ValueTable {
 
   std::size_t axis_of(int label) {
     const auto [entry, fresh] = axis_of_.try_emplace(label, out_.graph.extents.size());
-    if (fresh) {
-      if (out_.graph.extents.size() == max_axes)
-        throw ShapeError(
-            text("the traced function uses more than ", max_axes, " different axes; compile it in parts"));
-      out_.graph.extents.push_back(labels_->extent(label));
-    }
+    if (fresh) out_.graph.extents.push_back(labels_->extent(label));
     return entry->second;
   }
   AxisMask mask_of(const std::vector<int>& labels) {
     AxisMask mask = 0;
     for (int label : labels)
-      if (label != no_label) mask |= axis_bit(axis_of(label));
+      if (label != no_label) mask.set(axis_of(label));
     return mask;
   }
   void place(Tensor& tensor, const std::vector<int>& labels, std::span<const std::int64_t> strides) {
@@ -289,6 +285,7 @@ class Canonicalizer : private ValueTable {
   std::size_t edges_to_visit(std::uint32_t user) const {
     if (user >= trace_.nodes().size()) return 1;
     if (node(user).scalar) return node(user).arity;
+    if (fills_with_number(node(user))) return 0;
     return sums_over_nothing(labels_->slots(user)) ? 0 : labels_->slots(user).edges.size();
   }
   std::uint32_t operand_of(std::uint32_t user, std::size_t edge) const {
@@ -300,6 +297,11 @@ class Canonicalizer : private ValueTable {
     const std::vector<int> own = labels_->labels(operand);
     const std::vector<int> asked = edge_labels(labels_->slots(user).edges[i], labels_->labels(user));
     return std::equal(asked.begin(), asked.end(), own.begin());
+  }
+
+  /// zeros, ones and full: the number is converted on the host. Numbers are never of a storage-only dtype.
+  bool fills_with_number(const Node& n) const {
+    return n.op == Op::fill && node(n.inputs[0]).scalar && !is_storage_only(n.dtype);
   }
 
   static bool sums_over_nothing(const Slots& slots) {
@@ -344,6 +346,8 @@ class Canonicalizer : private ValueTable {
 
   std::uint32_t operation(std::uint32_t index, const std::vector<int>& labels) {
     const Node& n = node(index);
+    if (fills_with_number(n))
+      return add_slot(cast_step(host_step(n.inputs[0]), node(n.inputs[0]).dtype, n.dtype), n.dtype);
     const Slots& slots = labels_->slots(index);
     const std::vector<int> all = slot_labels(index, labels);
     if (const auto folded = fold_empty(n, slots))

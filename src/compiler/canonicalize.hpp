@@ -33,6 +33,8 @@ struct HostScalars {
   /// Values of graph.scalars, from the numbers of a trace. DTypeError when one does not fit.
   void evaluate(std::span<const ScalarValue> trace_scalars, std::vector<ScalarValue>& scratch,
                 std::vector<ScalarValue>& slots_out) const;
+  /// The same for a number that takes the place of graph.scalars[slot].
+  void check_slot(std::size_t slot, const ScalarValue& number) const;
 };
 
 /// A freshly allocated output: contiguous memory of this shape, with these strides laid over it.

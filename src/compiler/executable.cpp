@@ -16,8 +16,7 @@ Backend& backend_for(Device device) {
 #ifdef STILETTO_HAS_CUDNN
   return cudnn_backend();
 #else
-  device_memory(device);  // says what is missing
-  throw InternalError("memory without a backend; please report this");
+  throw_no_backend(device, "compile");
 #endif
 }
 
@@ -123,7 +122,7 @@ void Executable::allocate_outputs(const Allocator& allocator, std::vector<Array>
   for (std::size_t i = 0; i < lowered_.outputs.size(); ++i) {
     const OutputSpec& spec = lowered_.outputs[i];
     if (!allocator) {
-      outputs.push_back(allocate_array(device_, spec.shape, spec.dtype));
+      outputs.push_back(allocate_array(device_, spec.shape, spec.dtype, "output"));
       continue;
     }
     Array memory = allocator(device_, spec.shape, spec.dtype);

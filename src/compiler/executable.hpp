@@ -26,6 +26,10 @@ class Executable : public std::enable_shared_from_this<Executable> {
            const Allocator& allocator, std::vector<Array>& results) const;
   Bindings bind(std::span<const Array* const> arguments, std::vector<Array>& results) const;
   void execute(const BindingTable& table) const;
+  /// Refuses a number that does not fit where the graph uses it.
+  void check_bound_number(std::size_t slot, const ScalarValue& number) const {
+    lowered_.scalars.check_slot(slot, number);
+  }
   /// Whether the arrays of a call lie in containers like those of compile time: what jit's trace shows by
   /// itself.
   void check_structure(const ArgumentList& list) const;

@@ -107,15 +107,19 @@ void Bindings::set(const std::string& name, const Array& memory) {
   Array& bound = table_->memory[position];
   const ArrayBody& old = *ArrayAccess::body_or_null(bound);
   const ArrayBody& body = ArrayAccess::body(memory, "bindings");
+  const bool number = old.kind == ArrayBody::Kind::number;
   auto refuse = [&](const std::string& what) {
-    throw ArgumentError(text("bindings: ", name, " is ", old.dtype, old.shape, " with strides ", old.strides,
-                             " on ", old.device, "; the new memory ", what));
+    const std::string there = number ? text("a number of ", old.dtype, "; the new one ")
+                                     : text(old.dtype, old.shape, " with strides ", old.strides, " on ",
+                                            old.device, "; the new memory ");
+    throw ArgumentError(text("bindings: ", name, " is ", there, what, "; bind one like it"));
   };
-  if (body.kind != old.kind)
-    refuse(old.kind == ArrayBody::Kind::number ? "is not a number" : "is not an array with memory");
-  if (old.kind == ArrayBody::Kind::number) {
+  if (body.kind != old.kind) refuse(number ? "is not a number" : "is not an array with memory");
+  if (number) {
     if (detail::is_integer(old.dtype) && body.value.kind == detail::ScalarValue::Kind::real)
       refuse("is not a whole number");
+    if (!detail::fits(body.value, old.dtype)) refuse(text("is ", body.value.integer, ", which does not fit"));
+    table_->executable->check_bound_number(position - table_->first_number, body.value);
     bound = memory;
     return;
   }

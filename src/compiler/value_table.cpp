@@ -25,6 +25,12 @@ bool same(const Value& a, const Value& b) {
          a.contracted == b.contracted && a.attributes == b.attributes;
 }
 
+void require_fit(const HostScalars::FitCheck& check, const ScalarValue& number) {
+  if (!fits(number, check.dtype))
+    throw DTypeError(text(check.operation, ": the number ", number.integer,
+                          " does not fit the array's dtype ", check.dtype, "; cast the array first"));
+}
+
 }  // namespace
 
 std::uint32_t ValueTable::add_value(const Value& value) {
@@ -83,6 +89,18 @@ std::uint32_t ValueTable::host_step(std::uint32_t index) {
   return result;
 }
 
+std::uint32_t ValueTable::cast_step(std::uint32_t step, DType from, DType to) {
+  HostScalars::Step cast;
+  cast.kind = HostScalars::Step::Kind::operation;
+  cast.node.op = Op::cast;
+  cast.node.operand = from;
+  cast.node.dtype = to;
+  cast.node.arity = 1;
+  cast.node.inputs[0] = step;
+  out_.scalars.steps.push_back(cast);
+  return static_cast<std::uint32_t>(out_.scalars.steps.size() - 1);
+}
+
 std::uint32_t ValueTable::cast_to(std::uint32_t value, DType dtype) {
   const Value& from = out_.graph.values[value];
   Value cast;
@@ -110,12 +128,14 @@ void HostScalars::evaluate(std::span<const ScalarValue> trace_scalars, std::vect
       scratch[i] = evaluate_scalar(step.node, {operands.data(), step.node.arity});
     }
   }
-  for (const FitCheck& check : checks)
-    if (!fits(scratch[check.step], check.dtype))
-      throw DTypeError(text(check.operation, ": the number ", scratch[check.step].integer,
-                            " does not fit the array's dtype ", check.dtype, "; cast the array first"));
+  for (const FitCheck& check : checks) require_fit(check, scratch[check.step]);
   slots_out.resize(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) slots_out[i] = scratch[slots[i]];
+}
+
+void HostScalars::check_slot(std::size_t slot, const ScalarValue& number) const {
+  for (const FitCheck& check : checks)
+    if (check.step == slots[slot]) require_fit(check, number);
 }
 
 }  // namespace stiletto::detail

@@ -21,6 +21,8 @@ class ValueTable {
   std::uint32_t literal(double number, DType dtype);  // a whole one for integers
   /// The host step of a number or of arithmetic among numbers.
   std::uint32_t host_step(std::uint32_t index);
+  /// The host step that converts the result of another.
+  std::uint32_t cast_step(std::uint32_t step, DType from, DType to);
   std::uint32_t cast_to(std::uint32_t value, DType dtype);
 
   const Trace& trace_;

@@ -46,15 +46,15 @@ struct ArrayBody {
 };
 
 struct ArrayAccess {
-  /// Throws ArgumentError for an empty handle; `what` names the operation.
-  static const ArrayBody& body(const Array& array, const char* what) {
-    if (!array.body_) throw_empty(what);
+  /// Throws ArgumentError for an empty handle.
+  static const ArrayBody& body(const Array& array, const char* operation) {
+    if (!array.body_) throw_empty(operation);
     return *array.body_;
   }
   static const ArrayBody* body_or_null(const Array& array) { return array.body_.get(); }
   static Array make(std::shared_ptr<const ArrayBody> body) { return Array(std::move(body)); }
   static Array make(ArrayBody body) { return Array(std::make_shared<const ArrayBody>(std::move(body))); }
-  [[noreturn]] static void throw_empty(const char* what);
+  [[noreturn]] static void throw_empty(const char* operation);
 };
 
 /// A number with a given type; the stored bytes are the value rounded to the dtype.
@@ -68,9 +68,10 @@ inline bool number_fits(const ArrayBody& body, DType dtype) {
 /// A view on the same storage; the caller has checked that it lies inside.
 Array make_view(const ArrayBody& of, Shape shape, Strides strides, std::int64_t offset);
 
+[[noreturn]] void throw_no_backend(Device device, const char* operation);
 /// Uninitialised memory, aligned to 64 bytes. DeviceError where the device has no backend.
-std::shared_ptr<Storage> allocate(Device device, std::size_t bytes);
-Array allocate_array(Device device, const Shape& shape, DType dtype);
+std::shared_ptr<Storage> allocate(Device device, std::size_t bytes, const char* operation);
+Array allocate_array(Device device, const Shape& shape, DType dtype, const char* operation);
 
 /// Every element of `to`, which is contiguous, becomes the value, an array or number of the same dtype.
 void fill_memory(const ArrayBody& to, const ArrayBody& value);
@@ -81,8 +82,8 @@ inline int alignment_of(const void* pointer) {
   return static_cast<int>(low & (~low + 1));
 }
 
-/// Refuses strides of float4_e2m1 that would split a byte; `what` names the operation.
+/// Refuses strides of float4_e2m1 that would split a byte.
 void check_packing(DType dtype, const Shape& shape, const Strides& strides, std::int64_t offset,
-                   const char* what);
+                   const char* operation);
 
 }  // namespace stiletto::detail

@@ -11,12 +11,11 @@
 
 namespace stiletto::detail {
 
-DeviceMemory& device_memory([[maybe_unused]] Device device) {
+DeviceMemory& device_memory([[maybe_unused]] Device device, [[maybe_unused]] const char* operation) {
 #ifdef STILETTO_HAS_CUDNN
   return cuda_memory();
 #else
-  throw DeviceError(text("this build of Stiletto has no backend for ", device,
-                         "; use Device::cpu(), or a build with the cuDNN backend"));
+  throw_no_backend(device, operation);
 #endif
 }
 
@@ -88,21 +87,21 @@ Array to_host(const ArrayBody& body) {
     whole.strides = row_major(host.shape);
     return ArrayAccess::make(std::move(whole));
   }
-  Array result = allocate_array(Device::cpu(), body.shape, body.dtype);
+  Array result = allocate_array(Device::cpu(), body.shape, body.dtype, "to");
   pack_elements(host, static_cast<std::byte*>(result.raw_data()));
   return result;
 }
 
 Array from_host(const ArrayBody& body, Device device) {
-  Array result = allocate_array(device, body.shape, body.dtype);
+  Array result = allocate_array(device, body.shape, body.dtype, "to");
   const std::size_t bytes = result.nbytes();
   if (bytes == 0) return result;
   if (is_row_major(body.shape, body.strides)) {
-    device_memory(device).write(device, result.raw_data(), body.data(), bytes, "to");
+    device_memory(device, "to").write(device, result.raw_data(), body.data(), bytes, "to");
   } else {
     const std::unique_ptr<std::byte[]> packed(new std::byte[bytes]);
     pack_elements(body, packed.get());
-    device_memory(device).write(device, result.raw_data(), packed.get(), bytes, "to");
+    device_memory(device, "to").write(device, result.raw_data(), packed.get(), bytes, "to");
   }
   return result;
 }
@@ -112,9 +111,9 @@ Array between_gpus(const ArrayBody& body, Device device) {
     const Array contiguous = copy_on_device(body, "to");
     return between_gpus(*ArrayAccess::body_or_null(contiguous), device);
   }
-  Array result = allocate_array(device, body.shape, body.dtype);
+  Array result = allocate_array(device, body.shape, body.dtype, "to");
   if (result.nbytes() > 0)
-    device_memory(device).move(device, result.raw_data(), body.device, body.data(), result.nbytes(), "to");
+    device_memory(device, "to").move(device, result.raw_data(), body.device, body.data(), result.nbytes(), "to");
   return result;
 }
 
@@ -144,7 +143,7 @@ void copy_elements(const ArrayBody& body, std::byte* out) {
 void read_element(const ArrayBody& body, std::int64_t offset, std::byte* out, const char* operation) {
   if (!body.device.is_cuda()) return copy_element(body, offset, out);
   const auto* element = static_cast<const std::byte*>(body.data()) + byte_offset(body.dtype, offset);
-  device_memory(body.device).read(out, body.device, element, bytes_for(body.dtype, 1), operation);
+  device_memory(body.device, operation).read(out, body.device, element, bytes_for(body.dtype, 1), operation);
   if (body.dtype == DType::float4_e2m1) *out = code_of(*out, offset);
 }
 
@@ -160,10 +159,10 @@ ArrayBody on_host(const ArrayBody& body, const char* operation) {
   }
   ArrayBody host = body;
   host.device = Device::cpu();
-  host.storage = allocate(Device::cpu(), reached);
+  host.storage = allocate(Device::cpu(), reached, operation);
   host.offset = -reach.low;
   if (reached > 0)
-    device_memory(body.device)
+    device_memory(body.device, operation)
         .read(host.storage->data, body.device,
               static_cast<const std::byte*>(body.data()) + byte_offset(body.dtype, reach.low), reached,
               operation);
@@ -172,9 +171,9 @@ ArrayBody on_host(const ArrayBody& body, const char* operation) {
 
 Array copy_on_device(const ArrayBody& body, const char* operation) {
   const StridedCopy copy = contiguous_copy(body, operation);
-  Array result = allocate_array(body.device, body.shape, body.dtype);
+  Array result = allocate_array(body.device, body.shape, body.dtype, operation);
   if (result.nbytes() > 0)
-    device_memory(body.device).copy(body.device, result.raw_data(), body.data(), copy, operation);
+    device_memory(body.device, operation).copy(body.device, result.raw_data(), body.data(), copy, operation);
   return result;
 }
 

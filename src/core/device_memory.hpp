@@ -45,8 +45,8 @@ class DeviceMemory {
                     std::size_t count, const char* operation) = 0;
 };
 
-/// The memory of GPUs; DeviceError where this build has no backend for them.
-DeviceMemory& device_memory(Device device);
+/// The memory of GPUs; DeviceError naming the operation where this build has no backend for them.
+DeviceMemory& device_memory(Device device, const char* operation);
 /// Defined by the backend, in builds that have it (STILETTO_HAS_CUDNN); never destroyed.
 DeviceMemory& cuda_memory();
 

@@ -27,15 +27,18 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims) {
 
 namespace stiletto::detail {
 
-std::int64_t element_count(const Shape& shape, const char* what) {
+std::int64_t element_count(const Shape& shape, const char* operation) {
   std::int64_t count = 1;
   for (std::int64_t extent : shape)
-    if (extent < 0) throw ShapeError(text(what, ": shape ", shape, " has a negative extent"));
+    if (extent < 0)
+      throw ShapeError(
+          text(operation_text(operation), ": shape ", shape, " has a negative extent; extents start at 0"));
   for (std::int64_t extent : shape)
     if (extent == 0) return 0;
   for (std::int64_t extent : shape)
     if (__builtin_mul_overflow(count, extent, &count) || count > (std::int64_t{1} << 60))
-      throw ShapeError(text(what, ": shape ", shape, " has more elements than 64 bits can address in bytes"));
+      throw ShapeError(text(operation_text(operation), ": shape ", shape,
+                            " has more elements than 64 bits can address in bytes; use smaller extents"));
   return count;
 }
 
@@ -46,8 +49,8 @@ Strides canonical_strides(const Shape& shape, const Strides& strides) {
     if (shape[i] == 0) return row_major(shape);
     if (shape[i] == 1)
       result[i] = next;
-    else
-      next = result[i] * shape[i];
+    else if (__builtin_mul_overflow(result[i], shape[i], &next))
+      next = 1;  // what lies behind the last element need not fit; any fixed stride will do there
   }
   return result;
 }
@@ -62,14 +65,15 @@ Strides dense_strides(const Shape& shape, std::span<const std::size_t> order) {
   return strides;
 }
 
-Reach reach_of(const Shape& shape, const Strides& strides, const char* what) {
+Reach reach_of(const Shape& shape, const Strides& strides, const char* operation) {
   Reach reach{0, 0};
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 0) return {};
     std::int64_t span = 0;
     std::int64_t& end = strides[i] < 0 ? reach.low : reach.high;
     if (__builtin_mul_overflow(shape[i] - 1, strides[i], &span) || __builtin_add_overflow(end, span, &end))
-      throw ShapeError(text(what, ": shape ", shape, " with strides ", strides, " reaches beyond 64 bits"));
+      throw ShapeError(text(operation_text(operation), ": shape ", shape, " with strides ", strides,
+                            " reaches beyond 64 bits; use smaller strides"));
   }
   return reach;
 }
@@ -182,7 +186,9 @@ std::optional<Strides> reshape_strides(const Shape& shape, const Strides& stride
       if (source < count) {
         if (s == 0) return std::nullopt;
         --s;
-        if (shape[s] != 1 && strides[s] != stride * source) return std::nullopt;
+        std::int64_t even = 0;  // what lies behind the last element need not fit
+        const bool overflow = __builtin_mul_overflow(stride, source, &even);
+        if (shape[s] != 1 && (overflow || strides[s] != even)) return std::nullopt;
         source *= shape[s];
       } else {
         if (t == 0) return std::nullopt;
@@ -194,10 +200,16 @@ std::optional<Strides> reshape_strides(const Shape& shape, const Strides& stride
   return result;
 }
 
-std::size_t normalized_axis(std::int64_t axis, std::size_t rank, const std::string& what) {
+std::string extent_text(const char* what, std::int64_t extent) {
+  if (extent == 0) return text("there are no ", what);
+  return text(what, " here are ", -extent, " to ", extent - 1);
+}
+
+std::size_t normalized_axis(std::int64_t axis, std::size_t rank, const Shape& shape, const char* operation) {
   const auto n = static_cast<std::int64_t>(rank);
   if (axis < -n || axis >= n)
-    throw ShapeError(text(what, ": axis ", axis, " is out of range for rank ", rank));
+    throw ShapeError(text(operation_text(operation), ": axis ", axis, " is out of range for shape ", shape,
+                          "; ", extent_text("axes", n)));
   return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
 }
 

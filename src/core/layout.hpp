@@ -11,9 +11,8 @@
 
 namespace stiletto::detail {
 
-/// Number of elements. A negative extent or a product beyond 63 bits throws ShapeError; `what` names the
-/// operation.
-std::int64_t element_count(const Shape& shape, const char* what);
+/// Number of elements. A negative extent or a product beyond 63 bits throws ShapeError.
+std::int64_t element_count(const Shape& shape, const char* operation);
 inline std::int64_t element_count_unchecked(const Shape& shape) {
   std::int64_t count = 1;
   for (std::int64_t extent : shape)
@@ -58,7 +57,7 @@ struct Reach {
   std::int64_t low = 0, high = -1;
 };
 /// Overflow throws ShapeError.
-Reach reach_of(const Shape& shape, const Strides& strides, const char* what);
+Reach reach_of(const Shape& shape, const Strides& strides, const char* operation);
 
 /// Whether two different indices may reach the same element (exact where strides nest, else true).
 bool overlaps_itself(std::span<const std::int64_t> extents, std::span<const std::int64_t> strides);
@@ -82,7 +81,11 @@ inline Strides trailing(const Strides& strides, std::size_t rank) {
 /// Strides of the same elements under another shape, as a view; nullopt where a view cannot express it.
 std::optional<Strides> reshape_strides(const Shape& shape, const Strides& strides, const Shape& target);
 
-/// An axis counted from the end when negative; throws ShapeError naming `what` when out of range.
-std::size_t normalized_axis(std::int64_t axis, std::size_t rank, const std::string& what);
+/// For errors: "axes here are -2 to 1".
+std::string extent_text(const char* what, std::int64_t extent);
+
+/// An axis counted from the end when negative; throws ShapeError when out of range. `rank` is the shape's, or
+/// that of the result where the operation adds axes to it.
+std::size_t normalized_axis(std::int64_t axis, std::size_t rank, const Shape& shape, const char* operation);
 
 }  // namespace stiletto::detail

@@ -15,4 +15,8 @@ std::string text(const T&... parts) {
   return out.str();
 }
 
+/// What error texts call an operation: "matmul", and "operation 7, matmul" while a trace records. Defined by
+/// the trace, which lies below; called where an error is thrown, so that everything thrown is named alike.
+std::string operation_text(const char* name);
+
 }  // namespace stiletto::detail

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations on concrete arrays outside a trace: each is a jit call of one operation, so that it goes through
 // the same rules, the same cache and the same backend as everything else.
+#include "core/text.hpp"
 #include "ops/apply.hpp"
 #include "stiletto/compile.hpp"
+#include "stiletto/error.hpp"
 #include "stiletto/nn.hpp"
 #include "stiletto/ops.hpp"
 
@@ -27,13 +29,30 @@ Array eager_cast(Op op, const Array& x, DType dtype) {
   return jit([&](const Array& a) { return apply_cast(op, a, dtype); }, x);
 }
 
+/// The trace behind an eager store speaks of arg0 and arg1, which its caller never named.
+[[noreturn]] void throw_overlap(const char* name, const Array& destination, const std::string& read) {
+  throw AliasError(text(name, ": the destination of shape ", destination.shape(), " with strides ",
+                        destination.strides(), " overlaps ", read,
+                        "; nothing was written: store to other memory, or copy() what is read"));
+}
+
 void eager_assign(const Array& destination, const Array& value) {
-  jit([](const Array& to, const Array& v) { stiletto::assign(to, v); }, destination, value);
+  try {
+    jit([](const Array& to, const Array& v) { stiletto::assign(to, v); }, destination, value);
+  } catch (const AliasError&) {
+    throw_overlap("assign", destination,
+                  text("the value, of shape ", value.shape(), " with strides ", value.strides()));
+  }
 }
 
 void eager_matmul_into(const Array& c, const Array& a, const Array& b, double alpha, double beta) {
-  jit([&](const Array& to, const Array& x, const Array& y) { stiletto::matmul_into(to, x, y, alpha, beta); },
-      c, a, b);
+  try {
+    jit([&](const Array& to, const Array& x,
+            const Array& y) { stiletto::matmul_into(to, x, y, alpha, beta); },
+        c, a, b);
+  } catch (const AliasError&) {
+    throw_overlap("matmul_into", c, "an operand");
+  }
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ std::string attributes_text(Op op, const Attributes& attributes) {
   if (const auto* c = std::get_if<CoefficientAttributes>(&attributes))
     return text(", ", c->coefficient.value);
   if (const auto* r = std::get_if<ReductionAttributes>(&attributes))
-    return text(op == Op::softmax ? ", axis=" : ", axes=", r->axes, r->keep_dims ? ", keep_dims" : "");
+    return op == Op::softmax ? text(", axis=", r->axes[0])
+                             : text(", axes=", r->axes, r->keep_dims ? ", keep_dims" : "");
   if (const auto* p = std::get_if<PermuteAttributes>(&attributes)) return text(", axes=", p->axes);
   if (const auto* v = std::get_if<ViewAttributes>(&attributes)) return text(", offset=", v->offset);
   if (const auto* m = std::get_if<MatmulAttributes>(&attributes)) {
@@ -43,15 +44,20 @@ std::string node_text(const Trace& trace, const Node& node) {
 
 std::string Trace::to_string() const {
   std::string result = "trace\n";
+  auto store = stores_.begin();
+  auto stores_before = [&](std::size_t position) {
+    for (; store != stores_.end() && store->position <= position; ++store)
+      result += text("  store %", store->value, " -> %", store->destination, "\n");
+  };
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    stores_before(i);
     const Node& node = nodes_[i];
     result += text("  %", i, " = ", node_text(*this, node), ": ", node.dtype);
     if (!node.scalar) result += text(node.shape);
     if (!is_row_major(node.shape, node.strides)) result += text(" strides ", node.strides);
     result += '\n';
   }
-  for (const TraceStore& store : stores_)
-    result += text("  store %", store.value, " -> %", store.destination, "\n");
+  stores_before(nodes_.size());
   for (std::uint32_t node : results_) result += text("  return %", node, "\n");
   return result;
 }

@@ -35,6 +35,10 @@ thread_local SpareNodes spare;
 
 bool tracing() { return recording != nullptr; }
 
+std::string operation_text(const char* name) {
+  return recording == nullptr ? name : text("operation ", recording->nodes().size(), ", ", name);
+}
+
 std::string ArgumentSpec::name() const {
   return member < 0 ? text("arg", position) : text("arg", position, '.', member);
 }
@@ -149,9 +153,9 @@ std::uint32_t Trace::import(const Array& array, const char* operation) {
   switch (body.kind) {
     case ArrayBody::Kind::traced:
       if (body.trace != id_)
-        throw TraceError(text(operation_name(operation), ": an operand belongs to trace ", body.trace,
-                              ", this is trace ", id_,
-                              "; a traced array is only usable inside the call that made it"));
+        throw TraceError(
+            text(operation_text(operation), ": an operand belongs to trace ", body.trace, ", this is trace ",
+                 id_, "; a traced array is only usable inside the call that made it: return it from there"));
       return body.node;
     case ArrayBody::Kind::number:
       return add_scalar(body);
@@ -160,12 +164,8 @@ std::uint32_t Trace::import(const Array& array, const char* operation) {
     case ArrayBody::Kind::spec:
       break;
   }
-  throw TraceError(text(operation_name(operation), ": a spec (", body.dtype, body.shape,
+  throw TraceError(text(operation_text(operation), ": a spec (", body.dtype, body.shape,
                         ") has no memory to capture; pass it as an argument"));
-}
-
-std::string Trace::operation_name(const char* name) const {
-  return text("operation ", nodes_.size(), ", ", name);
 }
 
 std::uint32_t Trace::root_of(std::uint32_t node) const {
@@ -202,14 +202,14 @@ void Trace::check_not_stored(std::uint32_t node, const char* operation) const {
     if (stored != root && (storage(root) == nullptr || storage(stored) != storage(root))) continue;
     const std::uint32_t index = std::get<LeafAttributes>(nodes_[root].attributes).index;
     throw TraceError(text(
-        operation_name(operation), ": reads ",
+        operation_text(operation), ": reads ",
         nodes_[root].op == Op::argument ? arguments_[index].name() : text("capture", index),
         " after the trace stored to it; use the value that was stored, or compute this before the store"));
   }
 }
 
-Array Trace::record(const Node& node) {
-  for (std::uint32_t input : node.operands()) check_not_stored(input, name_of(node.op));
+Array Trace::record(const Node& node, const char* operation) {
+  for (std::uint32_t input : node.operands()) check_not_stored(input, operation);
   return handle(push(node));
 }
 
@@ -229,6 +229,11 @@ void Trace::record_store(std::uint32_t destination, std::uint32_t value) {
   stores_.push_back({destination, value, static_cast<std::uint32_t>(nodes_.size())});
 }
 
-void Trace::add_result(const Array& array) { results_.push_back(import(array, "return")); }
+void Trace::add_result(const Array& array) {
+  if (ArrayAccess::body_or_null(array) == nullptr)
+    throw ArgumentError(text("return: result ", results_.size(),
+                             " is an empty handle; assign an array to it, or leave it out"));
+  results_.push_back(import(array, "return"));
+}
 
 }  // namespace stiletto::detail

@@ -75,7 +75,7 @@ class Trace {
   /// The node of an operand: traced here, a number, or a concrete array that becomes a capture.
   void add_structure(const Structure& structure) { structures_.push_back(structure); }
   std::uint32_t import(const Array& array, const char* operation);
-  Array record(const Node& node);
+  Array record(const Node& node, const char* operation);
   /// A view of a leaf or view; composes. `offset` is relative to the viewed node's first element.
   Array record_view(std::uint32_t of, Shape shape, Strides strides, std::int64_t offset);
   void record_store(std::uint32_t destination, std::uint32_t value);
@@ -83,8 +83,6 @@ class Trace {
 
   /// Throws TraceError when `node` reads a buffer that the trace has stored to.
   void check_not_stored(std::uint32_t node, const char* operation) const;
-  /// "operation 7, matmul": what error texts call the operation recorded next.
-  std::string operation_name(const char* name) const;
   /// The argument or capture under a leaf or view, or the node itself.
   std::uint32_t root_of(std::uint32_t node) const;
   bool is_leaf_or_view(std::uint32_t node) const {

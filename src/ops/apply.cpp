@@ -15,9 +15,18 @@ const EagerTable& eager_table() {
   return table;
 }
 
-std::string operation_text(const char* name) {
-  const Trace* trace = Trace::current();
-  return trace == nullptr ? std::string(name) : trace->operation_name(name);
+void throw_ended(const char* operation, const char* what, const ArrayBody& body) {
+  throw TraceError(
+      text(operation_text(operation), ": ", what, " belongs to trace ", body.trace,
+           ", which has ended; return values from the traced function instead of storing its arrays"));
+}
+
+void check_runs_now(const char* operation, const char* what, const ArrayBody& body) {
+  if (body.kind == ArrayBody::Kind::traced) throw_ended(operation, what, body);
+  if (body.kind == ArrayBody::Kind::spec)
+    throw TraceError(
+        text(operation_text(operation), ": ", what, " is a spec (", body.dtype, body.shape,
+             ") without memory; compile with it, or make the array with zeros, empty, from_data or wrap"));
 }
 
 namespace {
@@ -35,14 +44,7 @@ Operands bodies_of(std::span<const Array* const> arrays, const char* name) {
   Operands operands;
   for (const Array* array : arrays) {
     const ArrayBody& body = ArrayAccess::body(*array, name);
-    if (body.kind == ArrayBody::Kind::traced && Trace::current() == nullptr)
-      throw TraceError(
-          text(name, ": an operand belongs to trace ", body.trace,
-               ", which has ended; return values from the traced function instead of storing its arrays"));
-    if (body.kind == ArrayBody::Kind::spec && Trace::current() == nullptr)
-      throw TraceError(
-          text(name, ": a spec (", body.dtype, body.shape,
-               ") has no memory; compile with it, or make the array with zeros, empty, from_data or wrap"));
+    if (Trace::current() == nullptr) check_runs_now(name, "an operand", body);
     operands.all_numbers = operands.all_numbers && body.kind == ArrayBody::Kind::number;
     operands.list[operands.count++] = {&body};
   }
@@ -52,15 +54,14 @@ Operands bodies_of(std::span<const Array* const> arrays, const char* name) {
 /// A permuted or reshaped computed value cannot be an operand.
 void check_not_final(const Trace& trace, std::uint32_t operand, const char* name) {
   if (!trace.nodes()[operand].final_only) return;
-  throw TraceError(text(trace.operation_name(name), ": operand %", operand, " is the ",
+  throw TraceError(text(operation_text(name), ": operand %", operand, " is the ",
                         name_of(trace.nodes()[operand].op),
                         " of a computed value, which may only be returned or stored; ",
                         "transpose or reshape the inputs instead, or compute it in a function of its own"));
 }
 
-Array record(Node& node, std::span<const Array* const> arrays) {
+Array record(Node& node, std::span<const Array* const> arrays, const char* name) {
   Trace& trace = *Trace::current();
-  const char* name = name_of(node.op);
   node.scalar = row_of(node.op).family == Family::pointwise;
   for (const Array* array : arrays) {
     const std::uint32_t operand = trace.import(*array, name);
@@ -68,30 +69,32 @@ Array record(Node& node, std::span<const Array* const> arrays) {
     node.inputs[node.arity++] = operand;
     node.scalar = node.scalar && trace.nodes()[operand].scalar;
   }
-  return trace.record(node);
+  return trace.record(node, name);
 }
 
 /// Numbers meet integer arrays only if they fit: 300 with an int8 array is a mistake, not 44.
-void check_numbers_fit(const Node& node, std::span<const Operand> operands) {
+void check_numbers_fit(const Node& node, std::span<const Operand> operands, const char* name) {
   if (node.weak) return;
   for (const Operand& operand : operands)
     if (!number_fits(*operand.body, node.operand))
-      throw DTypeError(text(operation_text(name_of(node.op)), ": the number ", operand.body->value.integer,
+      throw DTypeError(text(operation_text(name), ": the number ", operand.body->value.integer,
                             " does not fit the array's dtype ", node.operand, "; cast the array first"));
 }
 
 }  // namespace
 
-Array apply(Op op, std::initializer_list<const Array*> arrays, const Attributes& attributes) {
+Array apply(Op op, std::initializer_list<const Array*> arrays, const Attributes& attributes,
+            const char* name) {
   const std::span<const Array* const> list(arrays.begin(), arrays.size());
-  const Operands operands = bodies_of(list, name_of(op));
+  if (name == nullptr) name = name_of(op);
+  const Operands operands = bodies_of(list, name);
   Node node;
   node.op = op;
   node.attributes = attributes;
-  infer_types(node, operands.view());
-  infer_shape(node, operands.view());
-  check_numbers_fit(node, operands.view());
-  if (Trace::current() != nullptr) return record(node, list);
+  infer_types(node, operands.view(), name);
+  infer_shape(node, operands.view(), name);
+  check_numbers_fit(node, operands.view(), name);
+  if (Trace::current() != nullptr) return record(node, list, name);
   if (operands.all_numbers && row_of(op).family == Family::pointwise) {
     std::array<ScalarValue, max_operands> values;
     for (std::size_t i = 0; i < operands.count; ++i) values[i] = operands.list[i].body->value;
@@ -103,7 +106,8 @@ Array apply(Op op, std::initializer_list<const Array*> arrays, const Attributes&
 
 Array apply_cast(Op op, const Array& x, DType dtype) {
   const Array* list[] = {&x};
-  const Operands operands = bodies_of(list, name_of(op));
+  const char* name = name_of(op);
+  const Operands operands = bodies_of(list, name);
   Node node;
   node.op = op;
   node.dtype = dtype;
@@ -112,24 +116,23 @@ Array apply_cast(Op op, const Array& x, DType dtype) {
     throw DTypeError(text(operation_text("cast"),
                           ": float8_e8m0 holds block scales, which quantize makes; cast ", node.operand,
                           " to another dtype"));
-  infer_shape(node, operands.view());
-  check_packing(dtype, node.shape, row_major(node.shape), 0, operation_text(name_of(op)).c_str());
+  infer_shape(node, operands.view(), name);
+  check_packing(dtype, node.shape, row_major(node.shape), 0, name);
   if (op == Op::copy) node.strides = row_major(node.shape);  // what a copy is for
-  if (Trace::current() != nullptr) return record(node, list);
+  if (Trace::current() != nullptr) return record(node, list, name);
   if (operands.all_numbers && !is_storage_only(dtype))
     return make_number(evaluate_scalar(node, {&operands.list[0].body->value, 1}), dtype, false);
   return eager_table().cast(op, x, dtype);
 }
 
-Array apply_fill(const Array& value, Shape shape, DType dtype) {
+Array apply_fill(const Array& value, Shape shape, DType dtype, const char* name) {
   const Array* list[] = {&value};
-  bodies_of(list, name_of(Op::fill));
   Node node;
   node.op = Op::fill;
   node.dtype = node.operand = dtype;
   node.shape = shape;
   node.strides = row_major(shape);
-  return record(node, list);
+  return record(node, list, name);
 }
 
 }  // namespace stiletto::detail

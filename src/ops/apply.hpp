@@ -4,8 +4,8 @@
 #pragma once
 #include <initializer_list>
 #include <span>
-#include <string>
 
+#include "core/text.hpp"
 #include "graph/trace.hpp"
 
 namespace stiletto::detail {
@@ -16,19 +16,22 @@ struct Operand {
   OperandType type() const { return {body->dtype, body->weak}; }
 };
 
-/// Applies `op`. The name in errors is "matmul", or "operation 7, matmul" inside a trace.
-Array apply(Op op, std::initializer_list<const Array*> operands, const Attributes& attributes = {});
+/// Applies `op`. `name` is what the caller called, for errors, where that is not the operation's own name.
+Array apply(Op op, std::initializer_list<const Array*> operands, const Attributes& attributes = {},
+            const char* name = nullptr);
 /// cast, fill: the result's dtype (and shape) are given.
 Array apply_cast(Op op, const Array& x, DType dtype);
-Array apply_fill(const Array& value, Shape shape, DType dtype);
+Array apply_fill(const Array& value, Shape shape, DType dtype, const char* name);
 
-/// "operation 7, matmul" while tracing, else "matmul".
-std::string operation_text(const char* name);
+/// TraceError: `what` ("an operand") is of a trace that no longer records.
+[[noreturn]] void throw_ended(const char* operation, const char* what, const ArrayBody& body);
+/// Outside a trace an operation runs at once: on no array of a trace, which has ended then, and on no spec.
+void check_runs_now(const char* operation, const char* what, const ArrayBody& body);
 
 /// Fills a node's dtype, operand dtype, weakness, shape and memory order from its operands. Throws ShapeError
 /// and DTypeError. One rule per family; in shape_rules.cpp and type_rules.cpp.
-void infer_types(Node& node, std::span<const Operand> operands);
-void infer_shape(Node& node, std::span<const Operand> operands);
+void infer_types(Node& node, std::span<const Operand> operands, const char* name);
+void infer_shape(Node& node, std::span<const Operand> operands, const char* name);
 
 /// Strides of a dense pointwise result: the order that all operands of the full shape share, else row-major.
 Strides shared_order(const Shape& shape, std::span<const Operand> operands);

@@ -20,30 +20,39 @@ using detail::text;
 namespace {
 
 void refuse_in_trace(const char* name) {
-  if (const detail::Trace* trace = detail::Trace::current())
-    throw TraceError(text(trace->operation_name(name),
+  if (detail::Trace::current() != nullptr)
+    throw TraceError(text(detail::operation_text(name),
                           ": memory cannot be made inside a trace; make it outside and pass or "
                           "capture it (zeros, ones and full are constants here)"));
 }
 
+Strides strides_or_row_major(const Shape& shape, const Strides& strides, const char* name) {
+  if (strides.size() == 0) return detail::row_major(shape);
+  if (strides.size() != shape.size())
+    throw ShapeError(text(detail::operation_text(name), ": shape ", shape, " and strides ", strides,
+                          " have different lengths; give one stride per axis, or none for row-major"));
+  return strides;
+}
+
 Array filled(const char* name, Shape shape, const Array& value, DType dtype, Device device) {
   detail::element_count(shape, name);
-  detail::check_packing(dtype, shape, detail::row_major(shape), 0, detail::operation_text(name).c_str());
+  detail::check_packing(dtype, shape, detail::row_major(shape), 0, name);
   if (ArrayAccess::body(value, name).shape.size() != 0)
     throw ShapeError(text(detail::operation_text(name), ": the value has shape ", value.shape(),
-                          ", it has to have rank 0"));
+                          ", it has to have rank 0; broadcast_to repeats an array"));
   if (dtype == DType::float8_e8m0)
     throw DTypeError(
-        text(detail::operation_text(name), ": float8_e8m0 holds block scales, which quantize makes"));
+        text(detail::operation_text(name),
+             ": float8_e8m0 holds block scales, which are not computed with; use another dtype"));
   const ArrayBody& number = *ArrayAccess::body_or_null(value);
   if (!detail::number_fits(number, dtype))
-    throw DTypeError(
-        text(detail::operation_text(name), ": the number ", number.value.integer, " does not fit ", dtype));
-  if (detail::Trace::current() != nullptr) return detail::apply_fill(value, shape, dtype);
-  const Array result = empty(shape, dtype, device);
+    throw DTypeError(text(detail::operation_text(name), ": the number ", number.value.integer,
+                          " does not fit ", dtype, "; use a wider dtype"));
+  if (detail::Trace::current() != nullptr) return detail::apply_fill(value, shape, dtype, name);
+  const Array result = detail::allocate_array(device, shape, dtype, name);
   const bool remote = number.device.is_cuda() && value.has_memory();
   const Array element = cast(remote ? value.to(Device::cpu()) : value, dtype);
-  detail::fill_memory(*ArrayAccess::body_or_null(result), *ArrayAccess::body_or_null(element));
+  detail::fill_memory(*ArrayAccess::body_or_null(result), ArrayAccess::body(element, name));
   return result;
 }
 
@@ -51,25 +60,25 @@ Array filled(const char* name, Shape shape, const Array& value, DType dtype, Dev
 
 Array zeros(Shape shape, DType dtype, Device device) { return filled("zeros", shape, 0, dtype, device); }
 Array ones(Shape shape, DType dtype, Device device) { return filled("ones", shape, 1, dtype, device); }
-Array full(Shape shape, Array value, DType dtype, Device device) {
+Array full(Shape shape, Array value,  // NOLINT(performance-unnecessary-value-param): settled
+           DType dtype, Device device) {
   return filled("full", shape, value, dtype, device);
 }
 
 Array empty(Shape shape, DType dtype, Device device) {
   refuse_in_trace("empty");
   detail::check_packing(dtype, shape, detail::row_major(shape), 0, "empty");
-  return detail::allocate_array(device, shape, dtype);
+  return detail::allocate_array(device, shape, dtype, "empty");
 }
 
 Array wrap(void* pointer, Shape shape, DType dtype, Device device, Strides strides,
            std::shared_ptr<void> owner) {
   refuse_in_trace("wrap");
   const std::int64_t count = detail::element_count(shape, "wrap");
-  if (strides.size() == 0) strides = detail::row_major(shape);
-  if (strides.size() != shape.size())
-    throw ShapeError(text("wrap: shape ", shape, " and strides ", strides, " have different lengths"));
-  if (device.is_cuda()) detail::allocate(device, 0);  // says what is missing
-  if (pointer == nullptr && count > 0) throw ArgumentError(text("wrap: a null pointer for shape ", shape));
+  strides = strides_or_row_major(shape, strides, "wrap");
+  if (device.is_cuda()) detail::allocate(device, 0, "wrap");  // says what is missing
+  if (pointer == nullptr && count > 0)
+    throw ArgumentError(text("wrap: a null pointer for shape ", shape, "; pass the first element's address"));
   const detail::Reach reach = detail::reach_of(shape, strides, "wrap");
   detail::check_packing(dtype, shape, strides, reach.low, "wrap");
   ArrayBody body;
@@ -88,9 +97,7 @@ Array wrap(void* pointer, Shape shape, DType dtype, Device device, Strides strid
 
 Array spec(Shape shape, DType dtype, Strides strides, std::optional<Device> device) {
   detail::element_count(shape, "spec");
-  if (strides.size() == 0) strides = detail::row_major(shape);
-  if (strides.size() != shape.size())
-    throw ShapeError(text("spec: shape ", shape, " and strides ", strides, " have different lengths"));
+  strides = strides_or_row_major(shape, strides, "spec");
   detail::check_packing(dtype, shape, strides, detail::reach_of(shape, strides, "spec").low, "spec");
   ArrayBody body;
   body.kind = ArrayBody::Kind::spec;
@@ -107,12 +114,13 @@ Array copy_from_host(const void* values, std::size_t count, DType dtype, Shape s
   refuse_in_trace("from_data");
   const std::int64_t expected = element_count(shape, "from_data");
   if (static_cast<std::int64_t>(count) != expected)
-    throw ShapeError(text("from_data: ", count, " values for shape ", shape, " of ", expected, " elements"));
-  Array array = allocate_array(device, shape, dtype);
+    throw ShapeError(text("from_data: ", count, " values for shape ", shape, " of ", expected,
+                          " elements; give one for each"));
+  Array array = allocate_array(device, shape, dtype, "from_data");
   const std::size_t bytes = bytes_for(dtype, expected);
   if (count > 0 && device.is_cpu()) std::memcpy(array.raw_data(), values, bytes);
   if (count > 0 && device.is_cuda())
-    device_memory(device).write(device, array.raw_data(), values, bytes, "from_data");
+    device_memory(device, "from_data").write(device, array.raw_data(), values, bytes, "from_data");
   return array;
 }
 

@@ -17,10 +17,10 @@ Dims resolve(const Array& x, const Axes& axes, const char* name) {
   const Shape& shape = detail::ArrayAccess::body(x, name).shape;
   std::array<bool, Dims::max_rank> chosen{};
   for (std::int64_t axis : axes) {
-    const std::size_t i = detail::normalized_axis(axis, shape.size(), detail::operation_text(name));
+    const std::size_t i = detail::normalized_axis(axis, shape.size(), shape, name);
     if (chosen[i])
-      throw ShapeError(
-          detail::text(detail::operation_text(name), ": axis ", axis, " is named twice for shape ", shape));
+      throw ShapeError(detail::text(detail::operation_text(name), ": axis ", axis, " of shape ", shape,
+                                    " is named twice; name each axis once"));
     chosen[i] = true;
   }
   Dims result;

@@ -53,7 +53,7 @@ const ArrayBody* plain_operand(std::span<const Operand> operands) {
   return is_row_major(plain->shape, plain->strides) ? plain : nullptr;
 }
 
-void infer_pointwise(Node& node, std::span<const Operand> operands) {
+void infer_pointwise(Node& node, std::span<const Operand> operands, const char* name) {
   if (const ArrayBody* plain = plain_operand(operands)) {
     node.shape = plain->shape;
     node.strides = row_major(plain->shape);
@@ -73,7 +73,7 @@ void infer_pointwise(Node& node, std::span<const Operand> operands) {
       const std::int64_t x = node.shape[node.shape.size() - back], y = next[next.size() - back];
       if (x != y && x != 1 && y != 1) axis = rank - back;
     }
-    throw ShapeError(text(operation_text(name_of(node.op)), ": operand ", i, " of shape ", next,
+    throw ShapeError(text(operation_text(name), ": operand ", i, " of shape ", next,
                           i == 1 ? " does not broadcast with operand 0 of shape "
                                  : " does not broadcast with the others' shape ",
                           node.shape, " at axis ", axis, "; extents have to be equal or 1"));
@@ -81,7 +81,7 @@ void infer_pointwise(Node& node, std::span<const Operand> operands) {
   node.strides = shared_order(node.shape, operands);
 }
 
-void infer_reduction(Node& node, std::span<const Operand> operands) {
+void infer_reduction(Node& node, std::span<const Operand> operands, const char* name) {
   const ArrayBody& x = *operands[0].body;
   const auto& attributes = std::get<ReductionAttributes>(node.attributes);
   std::array<bool, Dims::max_rank> reduced{};
@@ -96,33 +96,31 @@ void infer_reduction(Node& node, std::span<const Operand> operands) {
   if (row_of(node.op).rule != TypeRule::extremum || element_count_unchecked(node.shape) == 0) return;
   for (std::int64_t axis : attributes.axes)
     if (x.shape[static_cast<std::size_t>(axis)] == 0)
-      throw ShapeError(text(operation_text(name_of(node.op)), ": axis ", axis, " of shape ", x.shape,
-                            " has no elements, and ", name_of(node.op), " of nothing has no value"));
+      throw ShapeError(text(operation_text(name), ": axis ", axis, " of shape ", x.shape,
+                            " has no elements, and ", name,
+                            " of nothing has no value; reduce axes that have some"));
 }
 
-[[noreturn]] void throw_matmul(const Node& node, const Shape& a, const Shape& b, const std::string& what) {
-  throw ShapeError(text(operation_text(name_of(node.op)), ": ", a, " · ", b, ": ", what));
+[[noreturn]] void throw_matmul(const char* name, const Shape& a, const Shape& b, const std::string& what) {
+  throw ShapeError(text(operation_text(name), ": ", a, " · ", b, ": ", what));
 }
 
-void infer_matmul(Node& node, std::span<const Operand> operands) {
+void infer_matmul(Node& node, std::span<const Operand> operands, const char* name) {
   const Shape &a = operands[0].body->shape, &b = operands[1].body->shape;
-  if (a.size() == 0 || b.size() == 0) throw_matmul(node, a, b, "a rank-0 operand; use * to scale");
+  if (a.size() == 0 || b.size() == 0) throw_matmul(name, a, b, "a rank-0 operand; use * to scale");
   const std::size_t k_axis_of_b = b.size() == 1 ? 0 : b.size() - 2;
   if (a[a.size() - 1] != b[k_axis_of_b])
-    throw_matmul(node, a, b,
+    throw_matmul(name, a, b,
                  text("the last axis of the first (", a[a.size() - 1], ") and axis ", k_axis_of_b,
                       " of the second (", b[k_axis_of_b], ") have to be equal; transpose one?"));
   auto batch_of = [](const Shape& s) { return Shape(std::span(s.begin(), s.size() < 2 ? 0 : s.size() - 2)); };
   const auto batch = broadcast(batch_of(a), batch_of(b));
   if (!batch)
-    throw_matmul(node, a, b, "the leading batch axes do not broadcast; extents have to be equal or 1");
+    throw_matmul(name, a, b, "the leading batch axes do not broadcast; extents have to be equal or 1");
   node.shape = *batch;
   if (a.size() > 1) node.shape.push_back(a[a.size() - 2]);
   if (b.size() > 1) node.shape.push_back(b[b.size() - 1]);
   node.strides = row_major(node.shape);
-  if (operands.size() == 3 && operands[2].body->shape != node.shape)
-    throw_matmul(node, a, b,
-                 text("the destination has shape ", operands[2].body->shape, ", the product ", node.shape));
 }
 
 }  // namespace
@@ -148,22 +146,22 @@ Strides shared_order(const Shape& shape, std::span<const Operand> operands) {
   return dense_strides(shape, axes);
 }
 
-void infer_shape(Node& node, std::span<const Operand> operands) {
+void infer_shape(Node& node, std::span<const Operand> operands, const char* name) {
   switch (row_of(node.op).family) {
     case Family::pointwise:
     case Family::softmax:
-      infer_pointwise(node, operands);
+      infer_pointwise(node, operands, name);
       break;
     case Family::reduction:
-      infer_reduction(node, operands);
+      infer_reduction(node, operands, name);
       break;
     case Family::matmul:
-      infer_matmul(node, operands);
+      infer_matmul(node, operands, name);
       break;
     default:
       throw InternalError(text("no shape rule for ", name_of(node.op), "; please report this"));
   }
-  element_count(node.shape, name_of(node.op));
+  element_count(node.shape, name);
 }
 
 }  // namespace stiletto::detail

@@ -7,24 +7,24 @@
 namespace stiletto::detail {
 namespace {
 
-[[noreturn]] void throw_no_common_type(const Node& node, DType a, DType b) {
-  throw DTypeError(text(operation_text(name_of(node.op)), ": ", a, " and ", b,
+[[noreturn]] void throw_no_common_type(const char* name, DType a, DType b) {
+  throw DTypeError(text(operation_text(name), ": ", a, " and ", b,
                         " have no common dtype; cast the narrow one, for instance to float32"));
 }
 
 /// The operands' common type, from the given one on.
-OperandType promote_all(const Node& node, std::span<const Operand> operands) {
+OperandType promote_all(std::span<const Operand> operands, const char* name) {
   OperandType common = operands[0].type();
   for (const Operand& operand : operands.subspan(1)) {
     const auto promoted = promote(common, operand.type());
-    if (!promoted) throw_no_common_type(node, common.dtype, operand.body->dtype);
+    if (!promoted) throw_no_common_type(name, common.dtype, operand.body->dtype);
     common = *promoted;
   }
   return common;
 }
 
-void refuse(const Node& node, DType dtype, const char* advice) {
-  throw DTypeError(text(operation_text(name_of(node.op)), ": does not take ", dtype, "; ", advice));
+[[noreturn]] void refuse(const char* name, DType dtype, const char* advice) {
+  throw DTypeError(text(operation_text(name), ": does not take ", dtype, "; ", advice));
 }
 
 DType reduced_dtype(TypeRule rule, DType x) {
@@ -36,15 +36,15 @@ DType reduced_dtype(TypeRule rule, DType x) {
   return x;
 }
 
-void infer_matmul(Node& node, std::span<const Operand> operands) {
+void infer_matmul(Node& node, std::span<const Operand> operands, const char* name) {
   const DType a = operands[0].body->dtype, b = operands[1].body->dtype;
   for (DType x : {a, b})
     if (x == DType::boolean || x == DType::float8_e8m0 || x == DType::float4_e2m1)
-      refuse(node, x, "cast the operand, for instance to float32");
+      refuse(name, x, "cast the operand, for instance to float32");
   if (is_float8(a) && is_float8(b)) {
     node.dtype = DType::float32;
   } else {
-    const OperandType common = promote_all(node, operands.first(2));
+    const OperandType common = promote_all(operands.first(2), name);
     node.dtype = bits_of(common.dtype) == 8 ? DType::int32 : common.dtype;
   }
   node.operand = node.dtype;
@@ -52,25 +52,25 @@ void infer_matmul(Node& node, std::span<const Operand> operands) {
 
 }  // namespace
 
-void infer_types(Node& node, std::span<const Operand> operands) {
+void infer_types(Node& node, std::span<const Operand> operands, const char* name) {
   const OpRow& row = row_of(node.op);
-  if (row.family == Family::matmul) return infer_matmul(node, operands);
+  if (row.family == Family::matmul) return infer_matmul(node, operands, name);
   for (const Operand& operand : operands)
     if (is_storage_only(operand.body->dtype))
-      refuse(node, operand.body->dtype, "it is a storage type: cast it, for instance to float32");
+      refuse(name, operand.body->dtype, "it is a storage type: cast it, for instance to float32");
   if (row.family == Family::reduction) {
     node.operand = operands[0].body->dtype;
     node.dtype = reduced_dtype(row.rule, node.operand);
     return;
   }
   if (row.rule == TypeRule::select && operands[0].body->dtype != DType::boolean)
-    throw DTypeError(text(operation_text("where"), ": the condition is ", operands[0].body->dtype,
+    throw DTypeError(text(operation_text(name), ": the condition is ", operands[0].body->dtype,
                           ", it has to be boolean; compare first, for instance condition != 0"));
-  const OperandType common = promote_all(node, row.rule == TypeRule::select ? operands.subspan(1) : operands);
+  const OperandType common = promote_all(row.rule == TypeRule::select ? operands.subspan(1) : operands, name);
   node.dtype = node.operand = common.dtype;
   node.weak = common.weak && (row.rule != TypeRule::select || operands[0].body->scalar);
   if (row.rule == TypeRule::numeric && common.dtype == DType::boolean)
-    refuse(node, DType::boolean, "cast it, for instance to int32");
+    refuse(name, DType::boolean, "cast it, for instance to int32");
   if (row.rule == TypeRule::real && !is_floating(common.dtype)) node.dtype = node.operand = DType::float32;
   if (row.rule == TypeRule::compare) node.dtype = DType::boolean;
   if (row.rule == TypeRule::logical) node.dtype = node.operand = DType::boolean;

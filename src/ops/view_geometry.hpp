@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each view does to shape, strides and offset, apart from where the array lives. Errors carry the
-// operation's name.
+// What each view does to shape, strides and offset, apart from where the array lives. `name` is the
+// operation's, for errors.
 #pragma once
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "core/layout.hpp"
@@ -18,16 +17,16 @@ struct Geometry {
 };
 
 /// A permutation of 0 … rank−1; negative axes count from the end.
-Dims resolve_permutation(const Shape& shape, const Dims& axes, const std::string& name);
+Dims resolve_permutation(const Shape& shape, const Dims& axes, const char* name);
 /// Fills in the −1.
-Shape resolve_reshape(const Shape& shape, const Shape& target, const std::string& name);
+Shape resolve_reshape(const Shape& shape, const Shape& target, const char* name);
 Geometry permute_geometry(const Geometry& x, const Dims& axes);
-Geometry slice_geometry(const Geometry& x, const std::vector<Slice>& slices, const std::string& name);
-Shape squeeze_shape(const Shape& shape, const Axes& axes, const std::string& name);
-Shape expand_shape(const Shape& shape, const Axes& axes, const std::string& name);
-Geometry broadcast_geometry(const Geometry& x, const Shape& target, const std::string& name);
+Geometry slice_geometry(const Geometry& x, const std::vector<Slice>& slices, const char* name);
+Shape squeeze_shape(const Shape& shape, const Axes& axes, const char* name);
+Shape expand_shape(const Shape& shape, const Axes& axes, const char* name);
+Geometry broadcast_geometry(const Geometry& x, const Shape& target, const char* name);
 /// `bounds`: the elements there are, relative to x's first element.
 Geometry as_strided_geometry(const Shape& shape, const Strides& strides, std::int64_t offset, Reach bounds,
-                             const std::string& name);
+                             const char* name);
 
 }  // namespace stiletto::detail

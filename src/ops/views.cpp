@@ -28,10 +28,7 @@ class Viewed {
   Viewed(const Array& array, const char* name) : name_(name), array_(array), trace_(Trace::current()) {
     const ArrayBody& body = ArrayAccess::body(array, name);
     if (body.kind == ArrayBody::Kind::traced || (trace_ != nullptr && body.kind != ArrayBody::Kind::spec)) {
-      if (trace_ == nullptr)
-        throw TraceError(
-            text(name, ": the array belongs to trace ", body.trace,
-                 ", which has ended; return values from the traced function instead of storing its arrays"));
+      if (trace_ == nullptr) detail::throw_ended(name, "the array", body);
       node_ = trace_->import(array, name);
       const Node& node = trace_->nodes()[node_];
       computed_ = !trace_->is_leaf_or_view(node_);
@@ -45,7 +42,7 @@ class Viewed {
 
   const Geometry& geometry() const { return geometry_; }
   const Shape& shape() const { return geometry_.shape; }
-  std::string name() const { return detail::operation_text(name_); }
+  const char* name() const { return name_; }
   bool is_computed() const { return computed_; }
   const Array& array() const { return array_; }
 
@@ -74,7 +71,7 @@ class Viewed {
     node.final_only = trace_->nodes()[node_].final_only;
     node.shape = shape;
     node.strides = detail::strides_across_ones(geometry_.shape, geometry_.strides, shape);
-    return trace_->record(node);
+    return trace_->record(node, name_);
   }
   Array computed_reshape(const Shape& shape) const {
     if (!detail::is_row_major(geometry_.shape, geometry_.strides))
@@ -84,7 +81,7 @@ class Viewed {
     node.final_only = true;
     node.shape = shape;
     node.strides = detail::row_major(shape);
-    return trace_->record(node);
+    return trace_->record(node, name_);
   }
   Array computed_permute(const Dims& axes) const {
     // Below a reshape the axes are other axes: writing them permuted would be a second pass.
@@ -95,13 +92,14 @@ class Viewed {
     node.attributes = detail::PermuteAttributes{axes};
     node.shape = detail::permute_geometry(geometry_, axes).shape;
     node.strides = detail::row_major(node.shape);
-    return trace_->record(node);
+    return trace_->record(node, name_);
   }
   [[noreturn]] void refuse(const std::string& why) const {
-    throw TraceError(text(
-        name(), ": %", node_, " is a computed value (", name_of(trace_->nodes()[node_].op), "), and ", why,
-        "; a computed value can be permuted or reshaped only where it is returned or stored. View the "
-        "inputs instead, or view the result outside the function"));
+    throw TraceError(
+        text(detail::operation_text(name_), ": %", node_, " is a computed value (",
+             name_of(trace_->nodes()[node_].op), "), and ", why,
+             "; a computed value can be permuted or reshaped only where it is returned or stored. View the "
+             "inputs instead, or view the result outside the function"));
   }
 
  private:
@@ -126,8 +124,8 @@ class Viewed {
     return probe;
   }
   /// A C++ number as memory, so that it can be viewed.
-  static Array materialized(const ArrayBody& body) {
-    Array copy = detail::allocate_array(Device::cpu(), {}, body.dtype);
+  Array materialized(const ArrayBody& body) const {
+    Array copy = detail::allocate_array(Device::cpu(), {}, body.dtype, name_);
     std::copy_n(body.bytes, detail::bytes_for(body.dtype, 1), static_cast<std::byte*>(copy.raw_data()));
     return copy;
   }
@@ -176,8 +174,9 @@ Array reshape(const Array& array, Shape target) {
   }
   const auto strides = detail::reshape_strides(x.shape(), x.geometry().strides, shape);
   if (!strides)
-    throw ShapeError(text(x.name(), ": shape ", x.shape(), " with strides ", x.geometry().strides,
-                          " has no view of shape ", shape, "; copy() makes it contiguous"));
+    throw ShapeError(text(detail::operation_text(x.name()), ": shape ", x.shape(), " with strides ",
+                          x.geometry().strides, " has no view of shape ", shape,
+                          "; copy() makes it contiguous"));
   return x.view({shape, *strides, 0});
 }
 
@@ -204,7 +203,7 @@ Array broadcast_to(const Array& array, Shape shape) {
   const Viewed x(array, "broadcast_to");
   const Geometry g = detail::broadcast_geometry(x.geometry(), shape, x.name());
   if (!x.is_computed()) return x.view(g);
-  if (x.shape().size() == 0) return detail::apply_fill(array, shape, array.dtype());
+  if (x.shape().size() == 0) return detail::apply_fill(array, shape, array.dtype(), x.name());
   if (detail::same_but_ones(x.shape(), shape)) return x.computed_ones(shape);
   x.refuse("operations broadcast it by themselves");
 }
@@ -218,7 +217,8 @@ Array as_strided(const Array& array, Shape shape, Strides strides, std::int64_t 
 Array Array::copy() const {
   const ArrayBody& body = ArrayAccess::body(*this, "copy");
   if (body.kind == ArrayBody::Kind::spec)
-    throw TraceError(text("copy: a spec (", body.dtype, body.shape, ") has no memory to copy"));
+    throw TraceError(text(detail::operation_text("copy"), ": a spec (", body.dtype, body.shape,
+                          ") has no memory to copy; pass an array, inside a trace as an argument"));
   if (body.device.is_cuda() && Trace::current() == nullptr && has_memory())
     return detail::copy_on_device(body, "copy");
   if (body.dtype == DType::float8_e8m0) {  // scales: no operation writes them, so their codes are moved here

@@ -224,7 +224,7 @@ trace
   %4 = view(%1, offset=0): float32(2, 3, 8, 5) strides (120, 40, 1, 8)
   %5 = matmul(%0, %4): float32(2, 3, 5, 5)
   %6 = multiply(%5, %3): float32(2, 3, 5, 5)
-  %7 = softmax(%6, axis=(3), keep_dims): float32(2, 3, 5, 5)
+  %7 = softmax(%6, axis=3): float32(2, 3, 5, 5)
   %8 = matmul(%7, %2): float32(2, 3, 5, 8)
   return %8
 graph
@@ -378,10 +378,10 @@ trace
   %1 = arg1: float32(4, 0)
   %2 = arg2: float32(0, 6)
   %3 = matmul(%1, %2, %0, beta=0.5): float32(4, 6)
+  store %3 -> %0
   %4 = matmul(%1, %2): float32(4, 6)
   %5 = number0: int32
   %6 = add(%4, %5): float32(4, 6)
-  store %3 -> %0
   return %6
 graph
   axes i=24

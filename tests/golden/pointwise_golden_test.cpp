@@ -327,16 +327,13 @@ trace
 graph
   axes i=12 j=4
   %0 = arg0: float32[i] strides (1)
-  %1 = scalar0: int32
-  %2 = cast(%1): float32
-  %3 = scalar1: float32
-  %4 = cast(%3): float16
-  %5 = multiply(%2, %4): float32
-  %6 = add(%0, %5): float32[i]
-  %7 = scalar2: int32
-  %8 = cast(%7): float32
-  %6 -> out0: float32[i] strides (1)
-  %8 -> out1: float32[j] strides (1)
+  %1 = scalar0: float32
+  %2 = scalar1: float16
+  %3 = multiply(%1, %2): float32
+  %4 = add(%0, %3): float32[i]
+  %5 = scalar2: float32
+  %4 -> out0: float32[i] strides (1)
+  %5 -> out1: float32[j] strides (1)
 plan
   loop in 1 phase
   loop in 1 phase

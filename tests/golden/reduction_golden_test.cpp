@@ -144,7 +144,7 @@ trace
   %0 = arg0: bfloat16(2, 3, 8)
   %1 = number0: float32
   %2 = multiply(%0, %1): float32(2, 3, 8)
-  %3 = softmax(%2, axis=(2), keep_dims): float32(2, 3, 8)
+  %3 = softmax(%2, axis=2): float32(2, 3, 8)
   return %3
 graph
   axes i=6 j=8

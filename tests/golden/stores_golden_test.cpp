@@ -52,10 +52,10 @@ trace
   %3 = number0: float32
   %4 = multiply(%1, %3): float32(6)
   %5 = add(%4, %2): float32(6)
+  store %5 -> %1
   %6 = number1: float32
   %7 = multiply(%6, %5): float32(6)
   %8 = subtract(%0, %7): float32(6)
-  store %5 -> %1
   store %8 -> %0
   return %0
 graph
@@ -87,13 +87,13 @@ trace
   %0 = arg0: float32(4, 6)
   %1 = arg1: float32(4, 3)
   %2 = view(%0, offset=0): float32(4, 3) strides (6, 1)
+  store %1 -> %2
   %3 = exp(%1): float32(4, 3)
   %4 = view(%0, offset=3): float32(4, 3) strides (6, 1)
+  store %3 -> %4
   %5 = number0: int32
   %6 = multiply(%1, %5): float32(4, 3)
   %7 = view(%0, offset=0): float32(4, 3) strides (6, 1)
-  store %1 -> %2
-  store %3 -> %4
   store %6 -> %7
 graph
   axes i=4 j=3
@@ -164,9 +164,9 @@ trace
   %3 = cast(%2): float32(4)
   %4 = capture0: float32(4)
   %5 = add(%4, %3): float32(4)
+  store %5 -> %4
   %6 = number1: int32
   %7 = multiply(%0, %6): float32(4)
-  store %5 -> %4
   return %7
 graph
   axes i=4

@@ -30,7 +30,7 @@ TEST(CoreErrorTexts, reading_a_traced_array) {
                     std::source_location where = std::source_location::current()) {
     expect_text(
         f,
-        "TraceError: " + name +
+        "TraceError: operation 1, " + name +
             ": a traced array (float16(2, 3)) has no values while its function is being recorded; branch "
             "with "
             "where(), pass the value as an argument, or read it from what the compiled function returns",
@@ -82,14 +82,15 @@ TEST(CoreErrorTexts, reading_as_another_type) {
 TEST(CoreErrorTexts, reading_elements_that_are_not_there) {
   const Array x = stiletto::ones({2, 3});
   expect_text([&] { x.item<float>(); },
-              "ShapeError: item: shape (2, 3) has more or less than one element; use at or to_vector");
+              "ShapeError: item: shape (2, 3) has 6 elements, not one; use at or to_vector");
   expect_text([&] { stiletto::ones({0}).item<float>(); },
-              "ShapeError: item: shape (0) has more or less than one element; use at or to_vector");
-  expect_text([&] { x.at<float>({1}); }, "ShapeError: at: 1 indices for shape (2, 3) of rank 2");
+              "ShapeError: item: shape (0) has 0 elements, not one; use at or to_vector");
+  expect_text([&] { x.at<float>({1}); }, "ShapeError: at: 1 index for shape (2, 3); give one for each axis");
   expect_text([&] { x.at<float>({1, 3}); },
-              "ShapeError: at: index 3 is out of range for axis 1 of shape (2, 3)");
-  expect_text([&] { x.at<float>({-3, 0}); },
-              "ShapeError: at: index -3 is out of range for axis 0 of shape (2, 3)");
+              "ShapeError: at: index 3 is out of range for axis 1 of shape (2, 3); indices here are -3 to 2");
+  expect_text(
+      [&] { x.at<float>({-3, 0}); },
+      "ShapeError: at: index -3 is out of range for axis 0 of shape (2, 3); indices here are -2 to 1");
 }
 
 // array.cpp: empty handles, named by what was asked of them
@@ -130,13 +131,15 @@ TEST(CoreErrorTexts, empty_handles) {
   expect_text([&] { stiletto::compile([](const Array& a) { return a; }, none); },
               "ArgumentError: argument 0 (arg0) is an empty handle; make the array with zeros, empty, "
               "from_data or wrap");
-  refused([&] { stiletto::jit([](const Array&) { return Array(); }, x); }, "return");
+  expect_text([&] { stiletto::jit([](const Array&) { return Array(); }, x); },
+              "ArgumentError: return: result 0 is an empty handle; assign an array to it, or leave it out");
 }
 
 // array.cpp: numbers and packed elements
 TEST(CoreErrorTexts, numbers) {
   expect_text([] { (void)Array{std::numeric_limits<std::uint64_t>::max()}; },
-              "DTypeError: the number 18446744073709551615 does not fit int64, the widest integer type");
+              "DTypeError: Array: the number 18446744073709551615 does not fit int64, the widest integer "
+              "type; write it as a double");
 }
 TEST(CoreErrorTexts, packed_elements) {
   const Array x = stiletto::empty({2, 4}, packed);
@@ -162,23 +165,24 @@ TEST(CoreErrorTexts, packed_elements) {
 TEST(CoreErrorTexts, devices_without_a_backend) {
   const Array x = stiletto::ones({2});
   expect_text([] { stiletto::empty({2}, DType::float32, gpu); },
-              "DeviceError: this build of Stiletto has no backend for cuda:1; use Device::cpu(), or a build "
-              "with the cuDNN backend");
+              "DeviceError: empty: this build of Stiletto has no backend for cuda:1; use Device::cpu(), or a "
+              "build with the cuDNN backend");
   expect_text([] { stiletto::zeros({2}, DType::float32, gpu); },
-              "DeviceError: this build of Stiletto has no backend for cuda:1; use Device::cpu(), or a build "
-              "with the cuDNN backend");
+              "DeviceError: zeros: this build of Stiletto has no backend for cuda:1; use Device::cpu(), or a "
+              "build with the cuDNN backend");
   expect_text([&] { stiletto::wrap(x.raw_data(), {2}, DType::float32, gpu); },
-              "DeviceError: this build of Stiletto has no backend for cuda:1; use Device::cpu(), or a build "
-              "with the cuDNN backend");
+              "DeviceError: wrap: this build of Stiletto has no backend for cuda:1; use Device::cpu(), or a "
+              "build with the cuDNN backend");
   expect_text([] { stiletto::from_data(std::vector<float>{1}, {1}, gpu); },
-              "DeviceError: this build of Stiletto has no backend for cuda:1; use Device::cpu(), or a build "
-              "with the cuDNN backend");
+              "DeviceError: from_data: this build of Stiletto has no backend for cuda:1; use Device::cpu(), "
+              "or a build with the cuDNN backend");
   expect_text(
       [] { stiletto::compile([](const Array& a) { return a + 1; }, stiletto::spec({2}, DType::float32)); },
-      "DeviceError: this build of Stiletto has no backend for cuda:0; use Device::cpu(), or a build with the "
-      "cuDNN backend");
+      "DeviceError: compile: this build of Stiletto has no backend for cuda:0; use Device::cpu(), or a build "
+      "with the cuDNN backend");
   expect_text([&] { x.to(gpu); },
-              "DeviceError: to: this build of Stiletto has no backend for cuda:1; arrays live on the CPU");
+              "DeviceError: to: this build of Stiletto has no backend for cuda:1; use Device::cpu(), or a "
+              "build with the cuDNN backend");
 }
 #endif
 
@@ -197,7 +201,11 @@ TEST(CoreErrorTexts, allocations_that_fail) {
 #endif
 #endif
   expect_text([] { stiletto::empty({std::int64_t{1} << 58}); },
-              "DeviceError: allocating 1152921504606846976 bytes on cpu failed; nothing was written");
+              "DeviceError: empty: allocating 1152921504606846976 bytes on cpu failed; nothing was written: "
+              "free memory, or use smaller arrays");
+  expect_text([] { stiletto::broadcast_to(stiletto::ones({1}), {std::int64_t{1} << 58}) * 2; },
+              "DeviceError: output: allocating 1152921504606846976 bytes on cpu failed; nothing was written: "
+              "free memory, or use smaller arrays");
 }
 
 // layout.cpp
@@ -205,40 +213,47 @@ TEST(CoreErrorTexts, ranks_and_sizes) {
   const std::int64_t huge = std::int64_t{1} << 61;
   expect_text([] { stiletto::Dims{1, 1, 1, 1, 1, 1, 1, 1, 1}; },
               "ShapeError: rank 9 is beyond Stiletto's limit of 8 axes; merge axes with reshape");
-  expect_text([] { stiletto::zeros({2, -1}); }, "ShapeError: zeros: shape (2, -1) has a negative extent");
-  expect_text(
-      [&] { stiletto::empty({huge}); },
-      "ShapeError: empty: shape (2305843009213693952) has more elements than 64 bits can address in bytes");
-  expect_text(
-      [&] { stiletto::ones({huge, 8}); },
-      "ShapeError: ones: shape (2305843009213693952, 8) has more elements than 64 bits can address in bytes");
-  expect_text([] { stiletto::full({-1}, 2); }, "ShapeError: full: shape (-1) has a negative extent");
+  expect_text([] { stiletto::zeros({2, -1}); },
+              "ShapeError: zeros: shape (2, -1) has a negative extent; extents start at 0");
+  expect_text([&] { stiletto::empty({huge}); },
+              "ShapeError: empty: shape (2305843009213693952) has more elements than 64 bits can address in "
+              "bytes; use smaller extents");
+  expect_text([&] { stiletto::ones({huge, 8}); },
+              "ShapeError: ones: shape (2305843009213693952, 8) has more elements than 64 bits can address "
+              "in bytes; use smaller extents");
+  expect_text([] { stiletto::full({-1}, 2); },
+              "ShapeError: full: shape (-1) has a negative extent; extents start at 0");
   expect_text([] { stiletto::from_data(std::vector<float>{1}, {-1}); },
-              "ShapeError: from_data: shape (-1) has a negative extent");
-  expect_text(
-      [&] { stiletto::spec({huge, 4}, DType::int8); },
-      "ShapeError: spec: shape (2305843009213693952, 4) has more elements than 64 bits can address in bytes");
+              "ShapeError: from_data: shape (-1) has a negative extent; extents start at 0");
+  expect_text([&] { stiletto::spec({huge, 4}, DType::int8); },
+              "ShapeError: spec: shape (2305843009213693952, 4) has more elements than 64 bits can address "
+              "in bytes; use smaller extents");
   expect_text([] { stiletto::wrap(nullptr, {-3}, DType::int8, Device::cpu()); },
-              "ShapeError: wrap: shape (-3) has a negative extent");
+              "ShapeError: wrap: shape (-3) has a negative extent; extents start at 0");
   expect_text([&] { stiletto::spec({4, 4}, DType::int8, {huge * 2, 1}); },
-              "ShapeError: spec: shape (4, 4) with strides (4611686018427387904, 1) reaches beyond 64 bits");
+              "ShapeError: spec: shape (4, 4) with strides (4611686018427387904, 1) reaches beyond 64 bits; "
+              "use smaller strides");
   expect_text([&] { stiletto::broadcast_to(stiletto::ones({1}), {huge, huge}); },
               "ShapeError: broadcast_to: shape (2305843009213693952, 2305843009213693952) has more elements "
-              "than 64 bits can address in bytes");
+              "than 64 bits can address in bytes; use smaller extents");
   expect_text([&] { stiletto::ones({1 << 20, 1}) + stiletto::broadcast_to(stiletto::ones({1}), {huge / 4}); },
               "ShapeError: add: shape (1048576, 576460752303423488) has more elements than 64 bits can "
-              "address in bytes");
+              "address in bytes; use smaller extents");
 }
 TEST(CoreErrorTexts, axes) {
   const Array x = stiletto::ones({2, 3});
-  expect_text([&] { (void)x.dim(2); }, "ShapeError: dim: axis 2 is out of range for rank 2");
-  expect_text([&] { stiletto::sum(x, -3); }, "ShapeError: sum: axis -3 is out of range for rank 2");
-  expect_text([&] { stiletto::softmax(x, 2); }, "ShapeError: softmax: axis 2 is out of range for rank 2");
+  expect_text([&] { (void)x.dim(2); },
+              "ShapeError: dim: axis 2 is out of range for shape (2, 3); axes here are -2 to 1");
+  expect_text([&] { stiletto::sum(x, -3); },
+              "ShapeError: sum: axis -3 is out of range for shape (2, 3); axes here are -2 to 1");
+  expect_text([&] { stiletto::softmax(x, 2); },
+              "ShapeError: softmax: axis 2 is out of range for shape (2, 3); axes here are -2 to 1");
   expect_text([&] { stiletto::transpose(x, {0, 2}); },
-              "ShapeError: transpose: axis 2 is out of range for rank 2");
-  expect_text([&] { stiletto::squeeze(x, 5); }, "ShapeError: squeeze: axis 5 is out of range for rank 2");
+              "ShapeError: transpose: axis 2 is out of range for shape (2, 3); axes here are -2 to 1");
+  expect_text([&] { stiletto::squeeze(x, 5); },
+              "ShapeError: squeeze: axis 5 is out of range for shape (2, 3); axes here are -2 to 1");
   expect_text([&] { stiletto::expand_dims(x, 3); },
-              "ShapeError: expand_dims: axis 3 is out of range for rank 3");
+              "ShapeError: expand_dims: axis 3 is out of range for shape (2, 3); axes here are -3 to 2");
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST(InternalErrorTexts, traces_that_break_a_rule) {
       r.argument({2});
       Node node = exp_of(0);
       change(node);
-      r.trace.record(node);
+      r.trace.record(node, "exp");
       r.trace.verify();
     };
   };
@@ -94,7 +94,7 @@ TEST(InternalErrorTexts, traces_that_break_a_rule) {
         Node node = exp_of(1);
         node.op = Op::view;
         node.attributes = detail::ViewAttributes{};
-        r.trace.record(node);
+        r.trace.record(node, "exp");
         r.trace.verify();
       },
       "InternalError: the trace breaks a rule at node 2 (views are of leaves); please report this "
@@ -133,7 +133,7 @@ TEST(InternalErrorTexts, outputs_without_a_layout) {
         node.op = Op::reshape;
         node.shape = {2, 3};
         node.strides = {1, 2};
-        r.trace.add_result(r.trace.record(node));
+        r.trace.add_result(r.trace.record(node, "exp"));
         r.trace.end();
         detail::canonicalize(r.trace, {});
       },

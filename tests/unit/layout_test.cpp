@@ -156,15 +156,21 @@ TEST(Layout, broadcast) {
   EXPECT_FALSE(detail::broadcast({2, 3}, {2}));
 }
 
+TEST(Layout, strides_whose_next_one_does_not_fit) {
+  const std::int64_t third = std::numeric_limits<std::int64_t>::max() / 3;
+  EXPECT_EQ(detail::canonical_strides({1, 4}, {1, third}), (Strides{1, third}));
+  EXPECT_EQ(detail::canonical_strides({1, 4}, {7, third}), (Strides{1, third})) << "one layout, one result";
+  EXPECT_EQ(detail::reshape_strides({2, 4}, {1, third}, {8}), std::nullopt);
+}
 TEST(Layout, normalized_axis) {
-  EXPECT_EQ(detail::normalized_axis(0, 3, "f"), 0U);
-  EXPECT_EQ(detail::normalized_axis(2, 3, "f"), 2U);
-  EXPECT_EQ(detail::normalized_axis(-1, 3, "f"), 2U);
-  EXPECT_EQ(detail::normalized_axis(-3, 3, "f"), 0U);
-  EXPECT_THROW(detail::normalized_axis(3, 3, "f"), ShapeError);
-  EXPECT_THROW(detail::normalized_axis(-4, 3, "f"), ShapeError);
-  EXPECT_THROW(detail::normalized_axis(0, 0, "f"), ShapeError);
-  EXPECT_THROW(detail::normalized_axis(std::numeric_limits<std::int64_t>::min(), 8, "f"), ShapeError);
+  EXPECT_EQ(detail::normalized_axis(0, 3, {}, "f"), 0U);
+  EXPECT_EQ(detail::normalized_axis(2, 3, {}, "f"), 2U);
+  EXPECT_EQ(detail::normalized_axis(-1, 3, {}, "f"), 2U);
+  EXPECT_EQ(detail::normalized_axis(-3, 3, {}, "f"), 0U);
+  EXPECT_THROW(detail::normalized_axis(3, 3, {}, "f"), ShapeError);
+  EXPECT_THROW(detail::normalized_axis(-4, 3, {}, "f"), ShapeError);
+  EXPECT_THROW(detail::normalized_axis(0, 0, {}, "f"), ShapeError);
+  EXPECT_THROW(detail::normalized_axis(std::numeric_limits<std::int64_t>::min(), 8, {}, "f"), ShapeError);
 }
 
 // ---- views of another shape -----------------------------------------------------------------------------

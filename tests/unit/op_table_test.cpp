@@ -44,7 +44,9 @@ const std::map<Op, std::function<void(Recording&, const Array&)>>& public_functi
   static const std::map<Op, F> functions{
       {Op::argument, [](Recording& r, const Array&) { r.argument({2}); }},
       {Op::capture,
-       [](Recording&, const Array& x) { x + stiletto::detail::allocate_array(x.device(), {}, x.dtype()); }},
+       [](Recording&, const Array& x) {
+         x + stiletto::detail::allocate_array(x.device(), {}, x.dtype(), "f");
+       }},
       {Op::scalar, [](Recording&, const Array& x) { x + true; }},
       {Op::view, [](Recording&, const Array& x) { stiletto::slice(x, {stiletto::Slice{0, 1}}); }},
       {Op::negate, unary([](const Array& x) { return -x; })},

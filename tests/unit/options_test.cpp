@@ -230,6 +230,18 @@ TEST(Supports, takes_specs_and_scalars) {
                    .supported);
 }
 
+TEST(Supports, what_the_function_throws_is_an_answer) {
+  const Array x = stiletto::ones({3, 4});
+  const stiletto::Support shapes =
+      stiletto::supports({}, [](const Array& a) { return stiletto::matmul(a, a); }, x);
+  EXPECT_FALSE(shapes.supported);
+  EXPECT_EQ(shapes.explanation.rfind("operation 1, matmul: (3, 4) · (3, 4)", 0), 0U) << shapes.explanation;
+  const stiletto::Support own =
+      stiletto::supports({}, [](const Array&) -> Array { throw std::runtime_error("no such layer"); }, x);
+  EXPECT_FALSE(own.supported);
+  EXPECT_EQ(own.explanation, "no such layer");
+}
+
 TEST(Supports, a_device_that_is_not_there) {
   const Array x = stiletto::spec({3, 4}, DType::float32, {}, Device::cuda(0));
   stiletto::Support answer{true, {}};

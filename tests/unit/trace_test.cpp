@@ -53,13 +53,13 @@ TEST(Recorded, attributes) {
             "  %0 = arg0: float32(4, 4)\n"
             "  %1 = leaky_relu(%0, 0.25): float32(4, 4)\n"
             "  %2 = sum(%0, axes=(0, 1), keep_dims): float32(1, 1)\n"
-            "  %3 = softmax(%0, axis=(1), keep_dims): float32(4, 4)\n"
+            "  %3 = softmax(%0, axis=1): float32(4, 4)\n"
             "  %4 = matmul(%0, %0): float32(4, 4)\n"
             "  %5 = arg1: float32(4, 4)\n"
             "  %6 = matmul(%0, %0, %5, alpha=2, beta=0.5): float32(4, 4)\n"
+            "  store %6 -> %5\n"
             "  %7 = exp(%0): float32(4, 4)\n"
-            "  %8 = permute(%7, axes=(1, 0)): float32(4, 4)\n"
-            "  store %6 -> %5\n");
+            "  %8 = permute(%7, axes=(1, 0)): float32(4, 4)\n");
 }
 
 TEST(Recorded, a_member_of_a_composite_argument_is_named_by_its_place) {
