@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "core/text.hpp"
 #include "stiletto/error.hpp"
@@ -43,8 +44,8 @@ void pack_elements(const ArrayBody& body, std::byte* out) {
     return;
   }
   if (body.dtype != DType::float4_e2m1) return copy_elements(body, out);
-  const std::unique_ptr<std::byte[]> codes(new std::byte[static_cast<std::size_t>(count)]);
-  copy_elements(body, codes.get());
+  std::vector<std::byte> codes(static_cast<std::size_t>(count));
+  copy_elements(body, codes.data());
   for (std::int64_t i = 0; i < count; ++i) {
     const std::byte code = codes[static_cast<std::size_t>(i)];
     out[i / 2] = i % 2 == 0 ? code : out[i / 2] | code << 4;

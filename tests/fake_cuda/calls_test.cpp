@@ -31,7 +31,7 @@ void fail(const char* name, int times, int error) { fake<void>("fake_fail", name
 
 /// The calls that queue work, made by f: one per line.
 template <class F>
-std::string calls_of(F f) {
+std::string calls_of(const F& f) {
   fake<void>("fake_clear_log");
   f();
   return fake<const char*>("fake_log");

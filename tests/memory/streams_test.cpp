@@ -82,6 +82,7 @@ TEST(Streams, arrays_are_dropped_in_other_threads) {
 
 TEST(Streams, threads_allocate_at_once) {
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([t] {
       const Stream stream(t % 2 == 0);

@@ -2,7 +2,8 @@
 // A CUDA runtime and driver without a GPU: two devices whose memory is the host's, and whose work is done
 // when it is queued. It writes down every call, fails where a test asks it to, and ends the program with a
 // sentence where a real one would misbehave: a destroyed stream, a call from a callback or after the end.
-// Compiled without CUDA's headers, whose types below are C's: enumerations are int, handles are pointers.
+// Compiled without CUDA's headers, whose types below are C's: enumerations are int, handles and addresses are
+// pointers.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -270,20 +271,20 @@ int cudaMemsetAsync(void* to, int value, std::size_t bytes, Stream* stream) {
   std::memset(to, value, bytes);
   return call.error();
 }
-int cuMemsetD16Async(std::uint64_t to, unsigned short value, std::size_t count, Stream* stream) {
+int cuMemsetD16Async(unsigned short* to, unsigned short value, std::size_t count, Stream* stream) {
   const Call call("MemsetD16", count, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
-  std::fill_n(reinterpret_cast<unsigned short*>(to), count, value);
+  std::fill_n(to, count, value);
   return call.error();
 }
-int cuMemsetD32Async(std::uint64_t to, unsigned value, std::size_t count, Stream* stream) {
+int cuMemsetD32Async(unsigned* to, unsigned value, std::size_t count, Stream* stream) {
   const Call call("MemsetD32", count, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
-  std::fill_n(reinterpret_cast<unsigned*>(to), count, value);
+  std::fill_n(to, count, value);
   return call.error();
 }
-int cuMemsetD2D32Async(std::uint64_t to, std::size_t pitch, unsigned value, std::size_t width,
-                       std::size_t height, Stream* stream) {
+int cuMemsetD2D32Async(char* to, std::size_t pitch, unsigned value, std::size_t width, std::size_t height,
+                       Stream* stream) {
   const Call call("MemsetD2D32", width, height, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
   for (std::size_t row = 0; row < height; ++row)

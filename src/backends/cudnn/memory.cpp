@@ -198,11 +198,12 @@ void drop_graphs_share(void* share) {
 
 void keep_with_graph(cudaGraph_t graph, const std::shared_ptr<Block>& block) {
   constexpr const char* what = "giving memory to a captured graph";
-  auto share = std::make_unique<std::shared_ptr<Block>>(block);
+  auto* const share = new std::shared_ptr<Block>(block);
   cudaUserObject_t object = nullptr;
-  check(cuda().UserObjectCreate(&object, share.get(), drop_graphs_share, 1, cudaUserObjectNoDestructorSync),
-        what);
-  (void)share.release();  // the object's now
+  const cudaError_t status =
+      cuda().UserObjectCreate(&object, share, drop_graphs_share, 1, cudaUserObjectNoDestructorSync);
+  if (status != cudaSuccess) drop_graphs_share(share);
+  check(status, what);
   check(cuda().GraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove), what);
 }
 
