@@ -49,10 +49,12 @@ target_include_directories(stiletto_objects
 target_compile_definitions(stiletto_objects PRIVATE "STILETTO_VERSION=\"${PROJECT_VERSION}\"")
 target_link_libraries(stiletto_objects PRIVATE stiletto_options stiletto::dnnl Threads::Threads)
 if(STILETTO_HAS_CUDNN)
-  # The folders of a build tree, searched after those beside the library.
+  # Folders that are searched after those beside the library: of the build tree, and of the installation,
+  # which a program that holds a static library could not find otherwise.
   target_compile_definitions(stiletto_objects PRIVATE
     STILETTO_HAS_CUDNN=1
-    "STILETTO_COMPANION_FOLDER=\"${PROJECT_BINARY_DIR}\""
+    "STILETTO_BUILD_FOLDER=\"${PROJECT_BINARY_DIR}\""
+    "STILETTO_INSTALL_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}/stiletto\""
     "STILETTO_WHEEL_FOLDER=\"${PROJECT_SOURCE_DIR}/.deps/nvidia\"")
   target_link_libraries(stiletto_objects PRIVATE $<BUILD_INTERFACE:stiletto_cudnn_headers> ${CMAKE_DL_LIBS})
 endif()
