@@ -49,10 +49,11 @@ target_include_directories(stiletto_objects
 target_compile_definitions(stiletto_objects PRIVATE "STILETTO_VERSION=\"${PROJECT_VERSION}\"")
 target_link_libraries(stiletto_objects PRIVATE stiletto_options stiletto::dnnl Threads::Threads)
 if(STILETTO_HAS_CUDNN)
+  target_compile_definitions(stiletto_objects PRIVATE STILETTO_HAS_CUDNN=1)
   # Folders that are searched after those beside the library: of the build tree, and of the installation,
-  # which a program that holds a static library could not find otherwise.
-  target_compile_definitions(stiletto_objects PRIVATE
-    STILETTO_HAS_CUDNN=1
+  # which a program that holds a static library could not find otherwise. For one source only: a path in every
+  # command line would keep ccache from sharing between trees.
+  set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/backends/cudnn/library_search.cpp" APPEND PROPERTY COMPILE_DEFINITIONS
     "STILETTO_BUILD_FOLDER=\"${PROJECT_BINARY_DIR}\""
     "STILETTO_INSTALL_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}/stiletto\""
     "STILETTO_WHEEL_FOLDER=\"${PROJECT_SOURCE_DIR}/.deps/nvidia\"")
