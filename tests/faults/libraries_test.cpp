@@ -25,7 +25,7 @@ constexpr const char* or_name = "; or name the folder that holds it in STILETTO_
 Libraries machine(const std::vector<std::string>& folders) {
   SearchFolders search;
   search.loader = false;
-  for (const std::string& folder : folders) search.after.push_back(fakes + "/" + folder);
+  for (const std::string& folder : folders) search.after.push_back(std::filesystem::path(fakes) / folder);
   Libraries result;
   result.driver = open_driver(search, result.driver_version);
   open_toolkit(search, result);
