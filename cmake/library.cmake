@@ -50,9 +50,13 @@ target_compile_definitions(stiletto_objects PRIVATE "STILETTO_VERSION=\"${PROJEC
 target_link_libraries(stiletto_objects PRIVATE stiletto_options stiletto::dnnl Threads::Threads)
 if(STILETTO_HAS_CUDNN)
   target_compile_definitions(stiletto_objects PRIVATE STILETTO_HAS_CUDNN=1)
-  # The folders of a build tree, searched after those beside the library.
+  # Folders that are searched after those beside the library: of the build tree, and of the installation,
+  # which a program that holds a static library could not find otherwise. For one source only: a path in every
+  # command line would keep ccache from sharing between trees.
   set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/backends/cudnn/library_search.cpp" APPEND PROPERTY COMPILE_DEFINITIONS
-    "STILETTO_COMPANION_FOLDER=\"${PROJECT_BINARY_DIR}\"" "STILETTO_WHEEL_FOLDER=\"${PROJECT_SOURCE_DIR}/.deps/nvidia\"")
+    "STILETTO_BUILD_FOLDER=\"${PROJECT_BINARY_DIR}\""
+    "STILETTO_INSTALL_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}/stiletto\""
+    "STILETTO_WHEEL_FOLDER=\"${PROJECT_SOURCE_DIR}/.deps/nvidia\"")
   target_link_libraries(stiletto_objects PRIVATE $<BUILD_INTERFACE:stiletto_cudnn_headers> ${CMAKE_DL_LIBS})
 endif()
 

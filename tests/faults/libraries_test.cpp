@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cudnn/devices.hpp"
 #include "backends/cudnn/library_opening.hpp"
 #include "unit/error_text.hpp"
 
@@ -24,7 +25,7 @@ constexpr const char* or_name = "; or name the folder that holds it in STILETTO_
 Libraries machine(const std::vector<std::string>& folders) {
   SearchFolders search;
   search.loader = false;
-  for (const std::string& folder : folders) search.after.push_back(fakes + "/" + folder);
+  for (const std::string& folder : folders) search.after.push_back(std::filesystem::path(fakes) / folder);
   Libraries result;
   result.driver = open_driver(search, result.driver_version);
   open_toolkit(search, result);
@@ -161,6 +162,34 @@ TEST(LibraryTexts, a_file_that_is_no_library) {
   const std::string text = problem({"driver_13", "cuda_13", "broken"});
   EXPECT_TRUE(text.starts_with("CUDA: " + fakes + "/broken/libcudnn.so.9 cannot be loaded (")) << text;
   EXPECT_TRUE(text.ends_with("); reinstall it")) << text;
+}
+
+TEST(LibraryTexts, no_stand_in) {
+  // Its place is beside the library; a name that is nowhere shows what a missing file leads to.
+  EXPECT_EQ(stiletto::detail::cudnn::find_companion("no_such_file"), "");
+  EXPECT_NE(stiletto::detail::cudnn::find_companion("stiletto_driver_stand_in.so"), "");
+}
+
+TEST(Gpus, as_the_driver_shows_them) {
+  std::string problem;
+  const auto gpus = survey_gpus(machine({"driver_gpus"}).driver, problem);
+  EXPECT_EQ(problem, "");
+  ASSERT_EQ(gpus.size(), 2U);
+  EXPECT_EQ(gpus[1].name, "a fake GPU");
+  EXPECT_EQ(gpus[1].capability, 75);
+  EXPECT_EQ(gpus[1].multiprocessors, 2);
+  EXPECT_EQ(gpus[1].memory, 1U << 30);
+}
+
+TEST(Gpus, none) {
+  std::string problem;
+  EXPECT_TRUE(survey_gpus(machine({}).driver, problem).empty());
+  EXPECT_EQ(problem, "");  // the driver's absence has been told already
+  EXPECT_TRUE(survey_gpus(machine({"driver_13"}).driver, problem).empty());
+  EXPECT_EQ(
+      problem,
+      "CUDA: the NVIDIA driver is installed but shows no GPU (A_FAKE_ERROR); check what nvidia-smi says, "
+      "and CUDA_VISIBLE_DEVICES");
 }
 
 }  // namespace

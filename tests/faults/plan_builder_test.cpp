@@ -27,11 +27,13 @@ const std::string prefix =
     "DeviceError: a plan for a GPU that is not in this machine is built by stiletto-plan-builder, and ";
 
 class PlanBuilder : public testing::Test {
+ public:
+  PlanBuilder(const PlanBuilder&) = delete;
+  PlanBuilder& operator=(const PlanBuilder&) = delete;
+
  protected:
   PlanBuilder() { use(fake_); }
   ~PlanBuilder() override { unsetenv("STILETTO_PLAN_BUILDER"); }
-  PlanBuilder(const PlanBuilder&) = delete;
-  PlanBuilder& operator=(const PlanBuilder&) = delete;
 
   static void use(const std::string& program) { setenv("STILETTO_PLAN_BUILDER", program.c_str(), 1); }
 

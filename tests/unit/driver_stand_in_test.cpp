@@ -11,13 +11,15 @@
 namespace {
 
 class DriverStandIn : public testing::Test {
+ public:
+  DriverStandIn(const DriverStandIn&) = delete;
+  DriverStandIn& operator=(const DriverStandIn&) = delete;
+
  protected:
   DriverStandIn() : handle_(dlopen(STILETTO_DRIVER_STAND_IN, RTLD_NOW | RTLD_LOCAL)) {}
   ~DriverStandIn() override {
     if (handle_ != nullptr) dlclose(handle_);
   }
-  DriverStandIn(const DriverStandIn&) = delete;
-  DriverStandIn& operator=(const DriverStandIn&) = delete;
   void SetUp() override { ASSERT_NE(handle_, nullptr) << dlerror(); }
 
   template <class... A>

@@ -10,6 +10,7 @@
 #include "backends/cudnn/libraries.hpp"
 #include "backends/cudnn/lower.hpp"
 #include "backends/cudnn/plan_request.hpp"
+#include "backends/cudnn/streams.hpp"
 #include "backends/cudnn/target.hpp"
 #include "backends/cudnn/workspace.hpp"
 #include "compiler/backend.hpp"
@@ -49,7 +50,7 @@ class CudnnPlan : public Plan {
     if (!present_)
       throw DeviceError("this plan was built for a GPU that is not here; it can only be inspected");
     const CurrentDevice current(device_);
-    CUstream_st* stream = current_stream();
+    CUstream_st* stream = use_current_stream(device_).handle;
     Frame& frame = frame_of_thread();
     bind(
         frame,

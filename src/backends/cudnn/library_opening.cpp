@@ -31,7 +31,8 @@ F symbol(void* handle, const char* name) {
 
 std::string path_of(void* handle, const std::string& otherwise) {
   link_map* map = nullptr;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map->l_name == nullptr || *map->l_name == '\0')
+  if (dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0 || map->l_name == nullptr ||
+      *map->l_name == '\0')
     return otherwise;
   return map->l_name;
 }

@@ -144,8 +144,9 @@ std::string find_companion(const std::string& name) {
     places = {own / "stiletto", own};
     for (const char* lib : {"lib", "lib64"}) places.push_back(own.parent_path() / lib / "stiletto");
   }
-#ifdef STILETTO_COMPANION_FOLDER
-  places.emplace_back(STILETTO_COMPANION_FOLDER);
+#ifdef STILETTO_BUILD_FOLDER
+  places.emplace_back(STILETTO_BUILD_FOLDER);
+  places.emplace_back(STILETTO_INSTALL_FOLDER);
 #endif
   for (const fs::path& place : places) {
     std::error_code error;

@@ -161,7 +161,7 @@ Conversation converse(Process& process, std::string_view request, std::chrono::m
         pollfd{process.words().get(), POLLIN, 0}};
     if (poll(waiting.data(), waiting.size(), static_cast<int>(left)) < 0 && errno != EINTR)
       fail_with_errno("waiting for it failed");
-    if ((waiting[0].revents & POLLOUT) != 0 && !request.empty()) {
+    if (process.talk().is_open() && (waiting[0].revents & POLLOUT) != 0 && !request.empty()) {
       const ssize_t sent =
           send(process.talk().get(), request.data(), request.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent > 0) request.remove_prefix(static_cast<std::size_t>(sent));
