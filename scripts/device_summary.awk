@@ -15,7 +15,7 @@ FILENAME ~ /\.status$/ {
     ++processes[suite]
     if ($1 != 0) {
       # A failed test says so itself; a process that ends otherwise is a failure of its own.
-      if (!(shard in reported)) {
+      if (!reported[shard]) {
         ++broken[suite]
         print "==== " shard ": ended with status " $1 "; the end of its log:\n" last[shard] "\n" > (out "/failures.txt")
       }
@@ -26,10 +26,14 @@ FILENAME ~ /\.status$/ {
   next
 }
 { last[shard] = substr(last[shard] "\n" $0, length(last[shard]) > 3000 ? 400 : 1) }
-/^\[==========\] [0-9]+ tests? from .* ran\./ { run[suite] += $2; gtest[shard] = 1 }
-/^\[  PASSED  \] [0-9]+ test/ { passed[suite] += $4 }
-/^\[  SKIPPED \] [0-9]+ test/ { skipped[suite] += $4 }
-/^\[  FAILED  \] [0-9]+ test/ { failed[suite] += $4; reported[shard] = 1 }
+# With --gtest_brief the number of failures is not printed.
+/^\[==========\] [0-9]+ tests? from .* ran\./ { run[suite] += $2; failed[suite] += $2; gtest[shard] = 1; left = $2 }
+/^\[  (PASSED  |SKIPPED )\] [0-9]+ test/ {
+  if ($2 == "PASSED") passed[suite] += $4; else skipped[suite] += $4
+  failed[suite] -= $4
+  left -= $4
+  reported[shard] = left > 0
+}
 /^(SKIPPED|TIMEOUT): / { note[suite] = note[suite] "\n    " shard ": " $0 }
 /: Skipped$/ { skipping = 1; next }
 skipping { if ($0 != "" && $0 !~ /^\[/) ++why[suite "\t" $0]; else skipping = 0 }

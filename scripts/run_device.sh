@@ -73,6 +73,9 @@ say ""
 
 # ---- jobs ----
 
+# What the numeric tests and cases run on (tests/support/checked_backend.cpp).
+KIND="${STILETTO_TEST_DEVICE:-cuda}"
+
 # Cases of the public list whose graphs belong on a GPU.
 CASES=9:15:16:22:52:53:54:83:84:85:97:98:100:101:102:125
 CASES_FILTER="PublicCases.case_${CASES//:/:PublicCases.case_}"
@@ -97,9 +100,9 @@ add_shards() {
 alone=()
 for suite in "${SUITES[@]}"; do
   case "$suite" in
-    smoke) add_job smoke 0 150 env STILETTO_TEST_DEVICE=cuda ./stiletto_numeric_tests --gtest_brief=1 --gtest_filter="$SMOKE_FILTER" ;;
-    numeric) add_shards numeric "$((JOBS * 3))" 420 env STILETTO_TEST_DEVICE=cuda ./stiletto_numeric_tests --gtest_brief=1 ;;
-    cases) add_shards cases 4 180 env STILETTO_TEST_DEVICE=cuda ./stiletto_cases_tests --gtest_brief=1 --gtest_filter="$CASES_FILTER" ;;
+    smoke) add_job smoke 0 150 env STILETTO_TEST_DEVICE="$KIND" ./stiletto_numeric_tests --gtest_brief=1 --gtest_filter="$SMOKE_FILTER" ;;
+    numeric) add_shards numeric "$((JOBS * 3))" 420 env STILETTO_TEST_DEVICE="$KIND" ./stiletto_numeric_tests --gtest_brief=1 ;;
+    cases) add_shards cases 4 180 env STILETTO_TEST_DEVICE="$KIND" STILETTO_TEST_CHECKED=0 ./stiletto_cases_tests --gtest_brief=1 --gtest_filter="$CASES_FILTER" ;;
     device) add_shards device 2 180 ./stiletto_device_tests --gtest_brief=1 ;;
     plans)
       if [ -e "$BIN/stiletto_plans_tests" ]; then
