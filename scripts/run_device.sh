@@ -3,7 +3,7 @@
 # Runs what scripts/pack_device.sh packed on a machine with an NVIDIA GPU, many processes at once, and prints
 # counts per suite and the text of every failure. Exits with 0 only when something ran and nothing failed.
 # Usage: scripts/run_device.sh [--out FOLDER] [--jobs N] [SUITE...]
-#   suites  smoke numeric cases device plans benchmarks digits (default: all but smoke)
+#   suites  smoke numeric cases device plans benchmarks frameworks digits (default: all but smoke and frameworks)
 #   --out   where logs, tables and measurements go (default: build/device/results)
 #   --jobs  processes at once (default: one per core)
 # STILETTO_TEST_SAMPLE=K builds a plan for every K-th numeric graph, 1 for all (tests/support/checked_backend.cpp).
@@ -25,8 +25,8 @@ while [ "$#" -gt 0 ]; do
   case "$1" in
     --out) OUT="${2:?--out takes a folder}"; shift 2 ;;
     --jobs) JOBS="${2:?--jobs takes a number}"; shift 2 ;;
-    smoke | numeric | cases | device | plans | benchmarks | digits) SUITES+=("$1"); shift ;;
-    *) fail "there is no suite or option $1; suites: smoke numeric cases device plans benchmarks digits" ;;
+    smoke | numeric | cases | device | plans | benchmarks | frameworks | digits) SUITES+=("$1"); shift ;;
+    *) fail "there is no suite or option $1; suites: smoke numeric cases device plans benchmarks frameworks digits" ;;
   esac
 done
 [ "${#SUITES[@]}" -gt 0 ] || SUITES=(device cases numeric plans benchmarks digits)
@@ -135,12 +135,15 @@ tr '\n' '\0' <"$OUT/logs/jobs" | xargs -0 -r -n 1 -P "$JOBS" bash -c 'run_job "$
 for suite in ${alone[@]+"${alone[@]}"}; do
   case "$suite" in
     benchmarks) command="./stiletto_gpu_benchmarks --benchmark_out=benchmarks.json --benchmark_out_format=json" ;;
+    frameworks) command="python3 $ROOT/benchmarks/compare_frameworks.py --json frameworks.json" ;;
     digits) command="./digits --ascii --device cuda" ;;
   esac
   run_job "$suite"$'\t'0$'\t'240$'\t'"$command"
 done
-if [ -e "$BIN/benchmarks.json" ]; then mv "$BIN/benchmarks.json" "$OUT/"; fi
-cat "$OUT/logs/benchmarks.0.log" 2>/dev/null || true
+for suite in benchmarks frameworks; do
+  if [ -e "$BIN/$suite.json" ]; then mv "$BIN/$suite.json" "$OUT/"; fi
+  cat "$OUT/logs/$suite.0.log" 2>/dev/null || true
+done
 
 # ---- results ----
 

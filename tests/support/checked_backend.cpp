@@ -81,7 +81,7 @@ class Report {
   ~Report() = default;
   /// For people, and tab-separated for scripts/device_summary.awk.
   void print(const Sample& sample) const {
-    std::cout << "[  GRAPHS  ] every " << sample.every() << "th graph and the first of each of "
+    std::cout << "[  GRAPHS  ] one graph in " << sample.every() << " and the first of each of "
               << sample.strata() << " classes of operation, dtype and layout got a plan of cuDNN's\n";
     for (const auto& [key, counts] : table)
       std::cout << "[  GRAPHS  ]\t" << key.first << "\t" << key.second << "\t" << counts.run << "\t"
