@@ -61,7 +61,7 @@ class Sample {
   std::size_t strata() const { return strata_.size(); }
 
  private:
-  std::uint64_t every_ = std::strtoull(variable("STILETTO_TEST_SAMPLE", "60").c_str(), nullptr, 10);
+  std::uint64_t every_ = std::strtoull(variable("STILETTO_TEST_SAMPLE", "20").c_str(), nullptr, 10);
   std::set<std::string> strata_;
 };
 

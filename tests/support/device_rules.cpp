@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <set>
 
 #include "core/dtype_info.hpp"
@@ -65,6 +66,15 @@ std::string refused_cast(DType from, DType to) {
   return narrows ? "casts between integers wrap, and cuDNN's saturate" : "";
 }
 
+/// A column and a row, neither of which has both of the last two axes.
+bool is_outer(const CanonicalGraph& graph, const Value& a, const Value& b) {
+  const std::size_t count = graph.extents.size();
+  if (count < 2 || has_product(graph)) return false;
+  const auto column = [&](const Value& v) { return v.axes.test(count - 2) && !v.axes.test(count - 1); };
+  const auto row = [&](const Value& v) { return v.axes.test(count - 1) && !v.axes.test(count - 2); };
+  return (column(a) && row(b)) || (row(a) && column(b));
+}
+
 std::string refused_pointwise(const CanonicalGraph& graph, const Value& v) {
   const auto operand = [&](std::size_t i) -> const Value& { return graph.values[v.inputs[i]]; };
   if (v.op == Op::cast || v.op == Op::copy) {
@@ -78,6 +88,7 @@ std::string refused_pointwise(const CanonicalGraph& graph, const Value& v) {
     if (operand(i).dtype == DType::float64) return no_float64;
   if (logical && v.arity == 2 && operand(0).axes.none() != operand(1).axes.none())
     return "logical operations on an array and a single element";
+  if (v.arity == 2 && is_outer(graph, operand(0), operand(1))) return "a column and a row, broadcast both";
   if (is_integer(v.operand) && !logical && row_of(v.op).rule != TypeRule::real && !stays_in_8_bits(v))
     return "integer arithmetic is float32 in cuDNN, which is not exact";
   return "";
@@ -89,7 +100,8 @@ std::string refused_reduction(const CanonicalGraph& graph, const Value& v) {
   if (v.dtype == DType::float64) return no_float64;
   if (v.op == Op::softmax || v.op == Op::logsumexp || v.op == Op::prod)
     return "there is no engine for softmax, logsumexp and prod";
-  if (has_product(graph)) return "";
+  // Beside other results an engine for pointwise graphs sometimes takes a sum along.
+  if (has_product(graph) || graph.stores.size() > 1) return "";
   if (v.op != Op::sum && v.op != Op::mean) return "there is no engine for reductions without a product";
   const DType from = graph.values[v.inputs[0]].dtype;
   if (from != DType::float16 && from != DType::bfloat16)
@@ -166,6 +178,7 @@ bool feeds_a_product(const CanonicalGraph& graph) {
 std::string refused_layout(const CanonicalGraph& graph) {
   for (const Memory* tensor : memory_of(graph)) {
     if (tensor->dtype == DType::int64) return "no kernel of cuDNN's reads or writes int64";
+    if (tensor->dtype == DType::float64 && !has_product(graph)) return no_float64;
     for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
       if (tensor->axes.test(axis) && tensor->strides[axis] < 0)
         return "an axis that some tensors walk backwards and others forwards";
@@ -203,34 +216,79 @@ bool orders_differ(const CanonicalGraph& graph) {
 
 // ---- where cuDNN's answer depends on more than is known here ----
 
+/// Of a product's operand or result: its memory has one of the product's two axes contiguous, and the batch
+/// outside of both.
+bool is_matrix(const CanonicalGraph& graph, const Memory& tensor, const AxisMask& batch) {
+  bool contiguous = false;
+  std::int64_t inner = 0, outer = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t axis = 0; axis < graph.extents.size(); ++axis) {
+    if (!tensor.axes.test(axis)) continue;
+    if (batch.test(axis)) {
+      outer = std::min(outer, tensor.strides[axis]);
+    } else {
+      contiguous = contiguous || tensor.strides[axis] == 1;
+      inner = std::max(inner, tensor.strides[axis]);
+    }
+  }
+  return contiguous && inner <= outer;
+}
+
+/// A product of three or four axes, alone or with a pointwise epilogue, of matrices as engines expect them.
+std::string undecided_product(const CanonicalGraph& graph) {
+  const auto is_product = [](const Value& v) { return is(v, Family::matmul); };
+  if (std::count_if(graph.values.begin(), graph.values.end(), is_product) > 1) return "several products";
+  if (any(graph, reduces)) return "a reduction beside or behind a product";
+  const Value& product = *std::find_if(graph.values.begin(), graph.values.end(), is_product);
+  const AxisMask batch = batch_of(graph, product), space = product.axes;
+  if (graph.stores.size() > 1) return "several results of a product";
+  if (!(graph.stores[0].tensor.axes == space)) return "a product that is broadcast when it is stored";
+  if (space.count() != 2 + batch.count()) return "products of vectors";
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Value& operand = graph.values[product.inputs[i]];
+    if (operand.kind != Value::Kind::tensor) return "a product with a computed operand";
+    const Memory& tensor = graph.tensors[operand.source];
+    if (!is_matrix(graph, tensor, batch)) return "a product's operand without a contiguous axis";
+    if (is_float8(tensor.dtype) && batch.any()) return "batches of float8 products";
+    if (is_exact(tensor.dtype) && tensor.dtype != DType::int8) return "a product with a cast operand";
+    if (tensor.dtype == DType::float64)
+      return "float64 products run on a GPU, but no plan for them is built without one";
+  }
+  const Memory& result = graph.stores[0].tensor;
+  if (!is_matrix(graph, result, batch)) return "a product's result without a contiguous axis";
+  for (const Memory& tensor : graph.tensors)
+    if (tensor.axes == space && order_of(graph, tensor) != order_of(graph, result))
+      return "an operand behind a product that lies in another order than the result";
+  return "";
+}
+
 std::string undecided(const CanonicalGraph& graph) {
-  const auto tensor_of = [&](DType dtype) {
-    const auto all = memory_of(graph);
-    return std::any_of(all.begin(), all.end(), [&](const Memory* t) { return t->dtype == dtype; });
-  };
   if (graph.compute_dtype == DType::float64 || graph.intermediate_dtype == DType::float64)
     return "float64 inside a graph of narrower values";
+  if (has_product(graph)) return undecided_product(graph);
   AxisMask all;
-  for (const Memory* tensor : memory_of(graph)) all |= tensor->axes;
+  bool bytes = false;
+  for (const Memory* tensor : memory_of(graph)) {
+    all |= tensor->axes;
+    bytes = bytes || tensor->dtype == DType::int8 || tensor->dtype == DType::uint8;
+  }
   const auto whole = [&](const AxisMask& axes) { return axes == all; };
-  if (!has_product(graph) && (tensor_of(DType::int8) || tensor_of(DType::uint8)))
-    for (const Memory* tensor : memory_of(graph))
-      if (!whole(tensor->axes)) return "8-bit integers with broadcasting";
+  for (const Memory* tensor : memory_of(graph))
+    if (bytes && !whole(tensor->axes)) return "8-bit integers with broadcasting";
   for (const Value& v : graph.values)
     if (is(v, Family::pointwise) && (row_of(v.op).rule == TypeRule::logical || v.operand == DType::boolean))
       for (std::size_t i = 0; i < v.arity; ++i)
         if (!whole(graph.values[v.inputs[i]].axes)) return "logical operations with broadcasting";
-  if (!has_product(graph) && any(graph, reduces) && graph.extents.size() > 2)
-    return "sums of three axes and more";
-  if (!has_product(graph)) return "";
-  const auto products = std::count_if(graph.values.begin(), graph.values.end(),
-                                      [](const Value& v) { return is(v, Family::matmul); });
-  if (products > 1) return "several products";
-  if (any(graph, reduces)) return "a reduction beside or behind a product";
-  if (tensor_of(DType::float64))
-    return "float64 products run on a GPU, but no plan for them is built without one";
-  if (orders_differ(graph) || graph.extents.size() > 3)
-    return "products with a batch axis or operands of several orders";
+  if (any(graph, reduces))
+    return graph.extents.size() > 2 || graph.stores.size() > 1 ? "sums of three axes and beside other results"
+                                                               : "";
+  for (const Value& v : graph.values)
+    for (std::size_t i = 0; computes(v) && v.arity == 3 && i < 3; ++i)
+      if (is_outer(graph, graph.values[v.inputs[i]], graph.values[v.inputs[(i + 1) % 3]]))
+        return "a column and a row among three operands";
+  for (const auto& store : graph.stores) {
+    if (!whole(store.tensor.axes)) return "results over different axes";
+    if (!whole(graph.values[store.value].axes)) return "a value that is broadcast when it is stored";
+  }
   return "";
 }
 
@@ -247,7 +305,8 @@ Expectation expectation(const CanonicalGraph& graph) {
     if (reason.empty()) reason = refused_cast(graph.values[store.value].dtype, store.tensor.dtype);
   if (!reason.empty()) return refused(reason);
   for (const auto& store : graph.stores)
-    if (graph.values[store.value].kind == Value::Kind::scalar) return refused("a fill in a graph of cuDNN's");
+    if (graph.values[store.value].kind == Value::Kind::scalar && store.tensor.axes.any())
+      return refused("a fill in a graph of cuDNN's");
   reason = undecided(graph);
   return reason.empty() ? Expectation{} : either(reason);
 }
