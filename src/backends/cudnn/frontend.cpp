@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "backends/cudnn/libraries.hpp"
+#include "backends/cudnn/reasons.hpp"
 #include "backends/cudnn/target.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
@@ -261,7 +262,8 @@ class Translation {
     const auto coefficient = static_cast<float>(node.coefficient);
     if (node.op == Op::leaky_relu) attributes.set_relu_lower_clip_slope(coefficient);
     if (node.op == Op::clipped_relu) attributes.set_relu_lower_clip(0).set_relu_upper_clip(coefficient);
-    if (node.op == Op::relu && node.lower != 0) attributes.set_relu_lower_clip(static_cast<float>(node.lower));
+    if (node.op == Op::relu && node.lower != 0)
+      attributes.set_relu_lower_clip(static_cast<float>(node.lower));
     if (node.op == Op::elu) attributes.set_elu_alpha(coefficient);
     const auto input = [&](std::size_t i) { return tensors_[node.inputs[i]]; };
     if (node.inputs.size() == 1) return out_.pointwise(input(0), attributes);
@@ -278,11 +280,6 @@ std::string name_at(const fe::graph::Graph& graph, std::int64_t index) {
   std::string name;
   if (graph.get_plan_name_at_index(index, name).is_bad()) name = text("plan ", index);
   return name;
-}
-
-std::string one_line(std::string message) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  return message;
 }
 
 class Built : public BuiltGraph {
@@ -333,7 +330,8 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
   fe::graph::Graph& g = *state_->graph;
   auto failed = [&](const char* step, fe::error_t status) {
     if (status.is_good()) return false;
-    reasons.push_back({step, one_line(status.get_message())});
+    for (EngineReason& reason : engine_reasons(step, status.get_message()))
+      reasons.push_back(std::move(reason));
     return true;
   };
   try {
