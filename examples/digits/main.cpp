@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Classifies 1,797 handwritten digits with a two-layer network: one compiled function per layer. Shows the
 // traced graphs, the accuracy, what went wrong, and the time per call beside jit and a loop written by hand.
+// Runs on the GPU where there is one, and then compares its answers with the CPU's as well.
 // Exit status: 0 when the loop agrees on every digit and the held-out accuracy is at least 97 %, else 1.
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iomanip>
@@ -108,25 +110,46 @@ void print_step(int number, std::string_view what) {
   std::cout << '[' << number << "/5] " << what << '\n' << std::flush;
 }
 
+// "cpu", "cuda", or anything else for the GPU where there is one.
+st::Device chosen_device(std::string_view wanted) {
+  if (wanted == "cpu") return st::Device::cpu();
+  if (wanted == "cuda") return st::Device::cuda(0);
+  try {
+    static_cast<void>(st::Target::current());
+    return st::Device::cuda(0);
+  } catch (const st::DeviceError&) {  // no driver, no GPU, or libraries missing: `stiletto info` says which
+    return st::Device::cpu();
+  }
+}
+
 void print_device(st::Device device) {
   std::cout << "  running on ";
   if (device.is_cpu()) {
     std::cout << "the CPU, " << digits::processor_name() << ", " << std::thread::hardware_concurrency()
               << " hardware threads\n\n";
   } else {
-    std::cout << "GPU " << device.index() << "\n\n";
+    std::cout << device << ", " << digits::gpu_name() << "\n\n";
   }
 }
 
+// What the same network answers on the CPU.
+digits::Answers answers_on_cpu(const digits::Weights& weights, const digits::Images& images) {
+  const st::Device cpu = st::Device::cpu();
+  const st::Array x = st::from_data(images.scaled(), {images.count, images.pixels_each()}, cpu);
+  return digits::answers_of(Network(upload(weights, cpu), x)(x).to_vector<float>(), images.classes);
+}
+
 // Returns the sentence to end with if the run does not count as a success.
-std::string verdict(const digits::Answers& answers, const digits::Answers& by_hand, double accuracy) {
+std::string verdict(const digits::Answers& answers, const digits::Answers& on_cpu,
+                    const digits::Answers& by_hand, double accuracy) {
+  if (answers != on_cpu) return "The GPU and the CPU disagree about a picture.";
   if (answers != by_hand) return "The library and the loop written by hand disagree about a picture.";
   if (accuracy < kRequiredAccuracy) return "The accuracy on the held-out pictures is below 97 %.";
   return "";
 }
 
-int run(const std::filesystem::path& folder, digits::Style style) {
-  const st::Device device = st::Device::cpu();  // the only line that chooses
+int run(const std::filesystem::path& folder, digits::Style style, std::string_view wanted) {
+  const st::Device device = chosen_device(wanted);  // the only line that chooses
 
   print_step(1, "Reading the pictures and the weights from " + folder.string());
   const digits::Images images = digits::read_images(folder / "digits.bin");
@@ -151,11 +174,13 @@ int run(const std::filesystem::path& folder, digits::Style style) {
   const digits::Answers answers = digits::answers_of(network(x).to_vector<float>(), images.classes);
   const double accuracy = digits::report(std::cout, images, answers, style);
 
-  print_step(4, "Checking every answer against a loop written by hand");
+  print_step(4, device.is_cpu() ? "Checking every answer against a loop written by hand"
+                                : "Checking every answer against the CPU and a loop written by hand");
   const digits::HandWritten loop(weights);
   std::vector<float> logits(images.count * images.classes);
   loop(pixels.data(), images.count, logits.data());
-  const std::string failure = verdict(answers, digits::answers_of(logits, images.classes), accuracy);
+  const digits::Answers on_cpu = device.is_cpu() ? answers : answers_on_cpu(weights, images);
+  const std::string failure = verdict(answers, on_cpu, digits::answers_of(logits, images.classes), accuracy);
   if (!failure.empty()) {
     std::cerr << "digits: " << failure << '\n';
     return 1;
@@ -169,22 +194,29 @@ int run(const std::filesystem::path& folder, digits::Style style) {
 }
 
 constexpr std::string_view kUsage =
-    "usage: digits [--ascii] [folder]\n"
-    "  folder   where digits.bin and weights.bin are (default: data, next to the program)\n"
-    "  --ascii  draw the pictures with plain characters\n";
+    "usage: digits [--ascii] [--device cpu|cuda] [folder]\n"
+    "  folder    where digits.bin and weights.bin are (default: data, next to the program)\n"
+    "  --device  where to run (default: STILETTO_DEVICE, else the GPU where there is one)\n"
+    "  --ascii   draw the pictures with plain characters\n";
 
 }  // namespace
 
 int main(int argc, char** argv) try {
   std::filesystem::path folder = digits::default_folder(argv[0]);
   digits::Style style = digits::terminal_style();
-  for (const std::string_view argument : std::vector<std::string_view>(argv + 1, argv + argc)) {
+  const char* const variable = std::getenv("STILETTO_DEVICE");
+  std::string_view device = variable != nullptr ? variable : "";
+  const std::vector<std::string_view> arguments(argv + 1, argv + argc);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view argument = arguments[i];
     if (argument == "--help") {
       std::cout << kUsage;
       return 0;
     }
     if (argument == "--ascii") {
       style = digits::Style::ascii;
+    } else if (argument == "--device") {
+      device = ++i < arguments.size() ? arguments[i] : "nothing";
     } else if (argument.starts_with("-")) {
       std::cerr << "digits: there is no option " << argument << ".\n" << kUsage;
       return 1;
@@ -192,7 +224,11 @@ int main(int argc, char** argv) try {
       folder = argument;
     }
   }
-  return run(folder, style);
+  if (device != "" && device != "cpu" && device != "cuda") {
+    std::cerr << "digits: the device is cpu or cuda, not " << device << ".\n" << kUsage;
+    return 1;
+  }
+  return run(folder, style, device);
 } catch (const std::exception& error) {
   std::cerr << "digits: " << error.what() << '\n';
   return 1;

@@ -14,9 +14,9 @@ const DType float32 = DType::float32;
 const Function product = [](const std::vector<Array>& a) { return stiletto::matmul(a[0], a[1]); };
 
 TEST(PublicCases, case_15) {
-  const Array left = stiletto::broadcast_to(stiletto::ones({1, 32, 32}), {32, 32, 32});
+  const Array left = stiletto::broadcast_to(stiletto::ones({1, 32, 32}, float32, device()), {32, 32, 32});
   ASSERT_EQ(left.strides()[0], 0);
-  const Array right = stiletto::ones({32, 32, 32});
+  const Array right = stiletto::ones({32, 32, 32}, float32, device());
   const Tensor expected = tabulate(float32, {32, 32, 32}, [](const Extents&) { return Real{32}; });
   for (Mode mode : {Mode::jit, Mode::compiled, Mode::eager})
     EXPECT_TRUE(agrees(run(product, {left, right}, mode), expected, {.exact = true}));
@@ -75,7 +75,7 @@ TEST(PublicCases, case_54) {
       tabulate(float32, {20, 13}, [](const Extents& i) { return static_cast<Real>(i[0] % 7 - i[1] % 3); });
   const Tensor b =
       tabulate(float32, {13, 5}, [](const Extents& i) { return static_cast<Real>(i[0] % 4 + i[1]); });
-  const Array storage = stiletto::full({140}, -77.0F);
+  const Array storage = stiletto::full({140}, -77.0F, float32, device());
   const Array out = stiletto::as_strided(storage, {20, 5}, {1, 20}, 20);  // 20 elements before it, 20 after
   stiletto::jit([](const Array& z, const Array& x, const Array& y) { stiletto::matmul_into(z, x, y); }, out,
                 to_array(a), to_array(b));

@@ -84,7 +84,7 @@ TEST(PublicCases, case_9) {
   const Array a = of({1, 2, 2}, {1, 2, 3, 4});
   for (const Dims& strides : {Dims{2, 1, 1}, Dims{2, 1, 0}, Dims{2, 1, 2}, Dims{0, 1, 99}}) {
     const Array storage = of({2}, {10, 20});
-    const Array b = stiletto::wrap(storage.raw_data(), {1, 2, 1}, float32, stiletto::Device::cpu(), strides);
+    const Array b = stiletto::wrap(storage.raw_data(), {1, 2, 1}, float32, device(), strides);
     for (Mode mode : {Mode::jit, Mode::compiled, Mode::eager})
       EXPECT_TRUE(equals(run(operation("add").call, {a, b}, mode), float32, {1, 2, 2}, {11, 12, 23, 24}));
   }

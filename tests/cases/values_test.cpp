@@ -83,6 +83,12 @@ TEST(PublicCases, case_85) {
   const Tensor x = tabulate(float32, {3, 5}, [](const Extents& i) {
     return i[0] == 1 && i[1] == 4 ? not_a_number : static_cast<Real>(i[0] + i[1]);
   });
+  if (device().is_cuda()) {  // cuDNN's maximum drops NaN, so a GPU refuses rather than answer wrongly
+    for (const auto reduction : {stiletto::max, stiletto::min})
+      EXPECT_THROW(stiletto::jit([&](const Array& a) { return reduction(a, 1, false); }, to_array(x)),
+                   stiletto::UnsupportedGraphError);
+    return;
+  }
   EXPECT_TRUE(same_values(stiletto::jit([](const Array& a) { return stiletto::max(a, 1); }, to_array(x)),
                           float32, {4, not_a_number, 6}));
   EXPECT_TRUE(same_values(stiletto::jit([](const Array& a) { return stiletto::min(a, 1); }, to_array(x)),

@@ -81,7 +81,7 @@ TEST(AssignViews, of_arguments_and_captures) {
       const Array target = capture ? y.array : d;
       stiletto::assign(stiletto::squeeze(stiletto::slice(target, {Slice{}, Slice{3, 4}}), 1), v + 1.0F);
     };
-    stiletto::jit(column, capture ? stiletto::zeros({4, 6}) : y.array, x.array);
+    stiletto::jit(column, capture ? stiletto::zeros({4, 6}, DType::float32, device()) : y.array, x.array);
     Tensor expected = y.values;
     for (std::size_t i = 0; i < 4; ++i) expected.values[i * 6 + 3] = x.values.values[i] + 1;
     EXPECT_TRUE(agrees(y.array, expected)) << capture;
@@ -113,7 +113,8 @@ TEST(AssignSeveral, stores_and_results_in_one_trace) {
 }
 
 TEST(AssignSeveral, the_last_of_two_stores_wins) {
-  const Array y = stiletto::zeros({4}), x = stiletto::ones({4});
+  const Array y = stiletto::zeros({4}, DType::float32, device()),
+              x = stiletto::ones({4}, DType::float32, device());
   auto f = [](const Array& d, const Array& v) {
     stiletto::assign(d, v * 2);
     stiletto::assign(d, v * 3);
@@ -135,7 +136,8 @@ TEST(AssignInPlace, reads_the_same_index) {
 }
 
 TEST(AssignReturned, a_stored_and_returned_array_is_the_callers) {
-  const Array y = stiletto::zeros({2, 3}), x = stiletto::ones({2, 3});
+  const Array y = stiletto::zeros({2, 3}, DType::float32, device()),
+              x = stiletto::ones({2, 3}, DType::float32, device());
   auto f = [](const Array& d, const Array& v) {
     stiletto::assign(d, v + v);
     return d;
@@ -146,10 +148,10 @@ TEST(AssignReturned, a_stored_and_returned_array_is_the_callers) {
 }
 
 TEST(AssignRefused, shapes_that_do_not_broadcast) {
-  const Array y = stiletto::zeros({2, 3});
+  const Array y = stiletto::zeros({2, 3}, DType::float32, device());
   auto f = [](const Array& d, const Array& v) { stiletto::assign(d, v); };
   for (const Extents& shape : {Extents{2}, Extents{3, 2}, Extents{1, 2, 3}, Extents{4, 3}}) {
-    const Array x = stiletto::ones(dims(shape));
+    const Array x = stiletto::ones(dims(shape), DType::float32, device());
     if (shape == Extents{1, 2, 3}) continue;  // NumPy takes it, PyTorch refuses it: open
     EXPECT_THROW(stiletto::jit(f, y, x), stiletto::ShapeError) << describe(shape);
     EXPECT_THROW(f(y, x), stiletto::ShapeError) << describe(shape);

@@ -12,6 +12,10 @@ namespace {
 using namespace support;
 using stiletto::DType;
 
+Array filled(const Extents& shape, float value) {
+  return stiletto::full(dims(shape), value, DType::float32, device());
+}
+
 template <class T>
 T twelve(const T& x, const T& y) {
   using std::abs, std::exp, std::sqrt, std::tanh;
@@ -200,7 +204,7 @@ TEST(Chain, scalars_are_bound_by_value) {
 }
 
 TEST(Chain, attributes_and_captured_flags_tell_traces_apart) {
-  const Array x = stiletto::full({2}, -2);
+  const Array x = filled({2}, -2);
   for (double slope : {0.5, 0.25, 0.5})
     for (bool flag : {true, false}) {
       auto f = [&](const Array& a) {
@@ -211,7 +215,7 @@ TEST(Chain, attributes_and_captured_flags_tell_traces_apart) {
       EXPECT_TRUE(equals(stiletto::jit(f, x), DType::float32, {2}, {expected, expected})) << slope << flag;
     }
   // Captured arrays are told apart by what they are, not by what they hold.
-  const Array v = stiletto::ones({2}), w = stiletto::full({2}, 5);
+  const Array v = filled({2}, 1), w = filled({2}, 5);
   for (const Array& captured : {v, w, v}) {
     const Real expected = captured.at<float>({0}) - 2;
     EXPECT_TRUE(equals(stiletto::jit([&](const Array& a) { return a + captured; }, x), DType::float32, {2},
@@ -237,12 +241,12 @@ TEST(Chain, constants_made_in_a_trace) {
 }
 
 TEST(Chain, captures_are_read_at_each_execution) {
-  const Array w = stiletto::ones({3}), x = stiletto::full({3}, 2);
+  const Array w = filled({3}, 1), x = filled({3}, 2);
   auto f = [&](const Array& a) { return a * w + stiletto::sum(w); };
   const auto c = stiletto::compile(f, x);
   EXPECT_TRUE(equals(c(x), DType::float32, {3}, {5, 5, 5}));
   EXPECT_TRUE(equals(stiletto::jit(f, x), DType::float32, {3}, {5, 5, 5}));
-  stiletto::assign(w, stiletto::full({3}, 10));
+  stiletto::assign(w, filled({3}, 10));
   EXPECT_TRUE(equals(c(x), DType::float32, {3}, {50, 50, 50}));
   EXPECT_TRUE(equals(stiletto::jit(f, x), DType::float32, {3}, {50, 50, 50}));
   auto only_captures = [&](const Array&) { return w * 2; };
@@ -250,7 +254,7 @@ TEST(Chain, captures_are_read_at_each_execution) {
 }
 
 TEST(Chain, one_value_twice_and_arguments_returned) {
-  const Array x = stiletto::full({2}, 2);
+  const Array x = filled({2}, 2);
   auto f = [](const Array& a) {
     const Array y = a * 3;
     return std::tuple(y, y, a, y + a);
@@ -263,14 +267,14 @@ TEST(Chain, one_value_twice_and_arguments_returned) {
 }
 
 TEST(Chain, jit_inside_a_trace_is_inlined) {
-  const Array x = stiletto::full({2}, 2);
+  const Array x = filled({2}, 2);
   auto inner = [](const Array& a, const Array& s) { return a * s; };
   auto outer = [&](const Array& a) { return stiletto::jit(inner, a, 4) + 1; };
   EXPECT_TRUE(equals(stiletto::jit(outer, x), DType::float32, {2}, {9, 9}));
 }
 
 TEST(Chain, equal_subexpressions_and_dead_values) {
-  const Array x = stiletto::full({4}, 0.5F), y = stiletto::full({4}, 3);
+  const Array x = filled({4}, 0.5F), y = filled({4}, 3);
   auto f = [](const Array& a, const Array& b) {
     const Array dead = stiletto::matmul(stiletto::exp(b), a);
     (void)dead;

@@ -9,11 +9,6 @@ namespace {
 
 using namespace support;
 
-struct PrintSkips : testing::Environment {
-  void TearDown() override { Skips::print(); }
-};
-[[maybe_unused]] const auto* const skips = testing::AddGlobalTestEnvironment(new PrintSkips);
-
 class Elementwise : public testing::TestWithParam<std::size_t> {
  protected:
   const Operation& row() const { return operations()[GetParam()]; }

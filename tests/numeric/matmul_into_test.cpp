@@ -124,14 +124,16 @@ TEST(MatmulIntoChain, computed_operands_and_a_second_result) {
 }
 
 TEST(MatmulIntoRefused, destinations) {
-  const Array a = stiletto::ones({3, 4}), b = stiletto::ones({4, 5});
-  const Array flat = stiletto::zeros({5});
+  auto ones = [](const Extents& shape) { return stiletto::ones(dims(shape), DType::float32, device()); };
+  auto zeros = [](const Extents& shape) { return stiletto::zeros(dims(shape), DType::float32, device()); };
+  const Array a = ones({3, 4}), b = ones({4, 5});
+  const Array flat = zeros({5});
   auto f = [](const Array& z, const Array& x, const Array& y) { stiletto::matmul_into(z, x, y); };
-  EXPECT_THROW(stiletto::jit(f, stiletto::zeros({5, 3}), a, b), stiletto::ShapeError);
-  EXPECT_THROW(stiletto::jit(f, stiletto::zeros({1, 3, 5}), a, b), stiletto::ShapeError);
+  EXPECT_THROW(stiletto::jit(f, zeros({5, 3}), a, b), stiletto::ShapeError);
+  EXPECT_THROW(stiletto::jit(f, zeros({1, 3, 5}), a, b), stiletto::ShapeError);
   EXPECT_THROW(stiletto::jit(f, stiletto::broadcast_to(flat, {3, 5}), a, b), stiletto::AliasError);
   EXPECT_TRUE(equals(flat, DType::float32, {5}, {0, 0, 0, 0, 0}));
-  const Array square = stiletto::ones({4, 4});
+  const Array square = ones({4, 4});
   EXPECT_THROW(stiletto::jit(f, square, square, square), stiletto::AliasError);
   EXPECT_THROW(stiletto::matmul_into(square, square, b), stiletto::Error);
 }

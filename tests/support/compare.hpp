@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a result agrees with the reference: the tolerances of semantics.md ("Numbers"), relative to the
-// reference's largest finite magnitude; NaN where the reference is NaN, the same infinities, integers
-// exactly.
+// reference's largest finite magnitude, widened where a GPU computed (device_results.hpp); NaN where the
+// reference is NaN, the same infinities, integers exactly.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -67,8 +67,9 @@ inline testing::AssertionResult agrees(const Tensor& actual, const Tensor& expec
     if (std::isfinite(value) && std::isfinite(rounded)) largest = std::fmax(largest, std::fabs(value));
     if (allowance.exact || !std::isfinite(rounded)) value = rounded;
   }
-  const Real bound =
-      largest * tolerance(dtype, allowance.terms) * allowance.factor + half_step(dtype) + allowance.absolute;
+  const Slack& slack = actual.slack;
+  const Real relative = std::fmax(tolerance(dtype, allowance.terms), slack.relative) * slack.factor;
+  const Real bound = largest * relative * allowance.factor + half_step(dtype) + allowance.absolute;
   std::size_t wrong = 0;
   std::ostringstream text;
   text.precision(12);

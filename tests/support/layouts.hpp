@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the reference's tensors and the library's arrays: arrays of every layout class over storage full of
 // other values, and results read back by their strides with the tests' own decoding. The device under test is
-// chosen here and nowhere else: STILETTO_TEST_DEVICE=cuda runs the same cases on the GPU.
+// chosen here and nowhere else: STILETTO_TEST_DEVICE=cuda runs the same cases on the GPU
+// (checked_backend.cpp).
 #pragma once
 #include <gtest/gtest.h>
 
@@ -18,8 +19,9 @@
 namespace support {
 
 inline stiletto::Device device() {
-  const char* name = std::getenv("STILETTO_TEST_DEVICE");
-  return name && std::string(name) == "cuda" ? stiletto::Device::cuda(0) : stiletto::Device::cpu();
+  const char* const variable = std::getenv("STILETTO_TEST_DEVICE");
+  const std::string name = variable != nullptr ? variable : "cpu";
+  return name == "cuda" || name == "fake" ? stiletto::Device::cuda(0) : stiletto::Device::cpu();
 }
 
 /// Reproducible on every platform: the engine is specified, and the distributions are ours.
@@ -174,8 +176,11 @@ inline Tensor read(const Array& array) {
   const Extents strides = extents(host.strides());
   const Extents shape = extents(host.shape());
   const void* base = count_of(shape) == 0 ? nullptr : host.raw_data();
-  return tabulate(host.dtype(), shape,
-                  [&](const Extents& index) { return load(base, dot(index, strides), host.dtype()); });
+  Tensor values = tabulate(host.dtype(), shape, [&](const Extents& index) {
+    return load(base, dot(index, strides), host.dtype());
+  });
+  if (array.device().is_cuda() && base != nullptr) values.slack = DeviceResults::of(array.raw_data());
+  return values;
 }
 
 inline std::string describe(const Extents& shape) {

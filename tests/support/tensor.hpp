@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/device_results.hpp"
 #include "support/numbers.hpp"
 
 namespace support {
@@ -46,6 +47,7 @@ struct Tensor {
   DType dtype = DType::float32;
   Extents shape;
   std::vector<Real> values;
+  Slack slack;  // of a result that a GPU computed
 
   Tensor() = default;
   Tensor(DType type, Extents extents)

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stiletto against cudnn-frontend used by hand, in one process on one GPU, on the same data: device time by
+// CUDA events, medians of batches in which the two sides alternate, and the host's time per call while the
+// GPU's queue is short. Target: at most 1.02 of the frontend's device time.
+//   stiletto_gpu_benchmarks [--batches=9] [Google Benchmark's options: --benchmark_filter, --benchmark_out,
+//   …]
+#include <benchmark/benchmark.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <stdexcept>
+#include <string_view>
+
+#include "gpu_frontend.hpp"
+
+namespace st = stiletto;
+
+namespace {
+
+// ---- CUDA's runtime, as Stiletto opened it ----
+
+template <class... T>
+void cuda(const char* function, T... arguments) {
+  static void* const runtime = [] {
+    for (const char* name : {"libcudart.so.13", "libcudart.so.12"})
+      if (void* const found = dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return found;
+    throw std::runtime_error("the CUDA runtime is not open");
+  }();
+  void* const symbol = dlsym(runtime, function);
+  if (symbol == nullptr) throw std::runtime_error(std::string("no function ") + function);
+  if (const int status = reinterpret_cast<int (*)(T...)>(symbol)(arguments...); status != 0)
+    throw std::runtime_error(std::string(function) + " returned " + std::to_string(status));
+}
+void synchronize() { cuda("cudaDeviceSynchronize"); }
+
+class Event {
+ public:
+  Event() { cuda("cudaEventCreate", &event_); }
+  ~Event() { cuda("cudaEventDestroy", event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record() { cuda("cudaEventRecord", event_, static_cast<void*>(nullptr)); }
+  double microseconds_since(const Event& begin) const {
+    float milliseconds = 0;
+    cuda("cudaEventSynchronize", event_);
+    cuda("cudaEventElapsedTime", &milliseconds, begin.event_, event_);
+    return 1e3 * milliseconds;
+  }
+
+ private:
+  void* event_ = nullptr;
+};
+
+// ---- measuring ----
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+/// Microseconds per call on the GPU, of one batch.
+double device_time(const std::function<void()>& call, int calls) {
+  Event begin, end;
+  begin.record();
+  for (int i = 0; i < calls; ++i) call();
+  end.record();
+  return end.microseconds_since(begin) / calls;
+}
+
+/// Microseconds that a call keeps the host, the GPU's queue being empty before it.
+double host_time(const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> times;
+  for (int i = 0; i < 300; ++i) {
+    const auto start = Clock::now();
+    call();
+    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    synchronize();
+  }
+  return median(times);
+}
+
+/// Standard normal values, from a million of them repeated: 200 million draws would take longer than all that
+/// is measured.
+st::Array random_on_gpu(const st::Shape& shape, st::DType dtype, unsigned seed) {
+  constexpr std::size_t drawn = 1000003;
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> source(drawn);
+  for (float& value : source) value = normal(generator);
+  std::int64_t size = 1;
+  for (const std::int64_t extent : shape) size *= extent;
+  std::vector<float> values(static_cast<std::size_t>(size));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = source[i % drawn];
+  const st::Array wide = st::from_data(values, shape);
+  return (dtype == st::DType::float32 ? wide : st::cast(wide, dtype)).to(st::Device::cuda(0));
+}
+
+struct Row {
+  std::string name, stiletto_plan, frontend_plan;
+  double stiletto, frontend, stiletto_host, allocating_host, frontend_host;
+};
+std::vector<Row>& table() {
+  static std::vector<Row> rows;
+  return rows;
+}
+int batches = 9;
+
+/// The largest difference between the two results, relative to the largest value.
+double difference(const st::Array& a, const st::Array& b) {
+  const std::vector<float> x = st::cast(a.to(st::Device::cpu()), st::DType::float32).to_vector<float>();
+  const std::vector<float> y = st::cast(b.to(st::Device::cpu()), st::DType::float32).to_vector<float>();
+  float largest = 0, most = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    largest = std::max(largest, std::fabs(y[i]));
+    const float apart = std::fabs(x[i] - y[i]);
+    if (!(apart <= most)) most = apart;  // NaN stays
+  }
+  return most / largest;
+}
+
+std::string plan_of(const st::Graph& graph) {
+  const std::string text = graph.to_string();
+  const std::size_t at = text.find("plan\n");
+  std::string plan = at == std::string::npos ? text : text.substr(at + 5);
+  plan.erase(plan.find_last_not_of(" \n") + 1);
+  plan.erase(0, plan.find_first_not_of(' '));
+  return plan;
+}
+
+void compare(benchmark::State& state, const Workload& work) {
+  std::vector<st::Array> operands;
+  for (const st::Shape& shape : work.operands())
+    operands.push_back(random_on_gpu(shape, work.dtype, static_cast<unsigned>(operands.size() + 1)));
+  const st::Array ours = st::zeros(work.result(), work.dtype, st::Device::cuda(0));
+  const st::Array theirs = st::zeros(work.result(), work.dtype, st::Device::cuda(0));
+
+  const auto in_place =
+      st::compile([&](const st::Array& out, const std::vector<st::Array>& a) { st::assign(out, work(a)); },
+                  ours, operands);
+  const auto allocating = st::compile([&](const std::vector<st::Array>& a) { return work(a); }, operands);
+  std::vector<void*> pointers;
+  for (const st::Array& operand : operands) pointers.push_back(operand.raw_data());
+  pointers.push_back(theirs.raw_data());
+  FrontendGraph by_hand(work, pointers);
+  const std::function<void()> stiletto = [&] { in_place(ours, operands); };
+  const std::function<void()> frontend = [&] { by_hand.execute(); };
+  const std::function<void()> returning = [&] { benchmark::DoNotOptimize(allocating(operands)); };
+
+  stiletto();
+  frontend();
+  synchronize();
+  if (const double apart = difference(ours, theirs); !(apart <= 0.02)) {
+    state.SkipWithError(("the two results differ by " + std::to_string(apart)).c_str());
+    return;
+  }
+
+  // Batches of about 20 ms, after a warm-up of as much.
+  const double once = std::max(device_time(frontend, 20), 1.0);
+  const int calls = std::clamp(static_cast<int>(20000 / once), 5, 4000);
+  device_time(stiletto, calls);
+  device_time(frontend, calls);
+  std::vector<double> a, b;
+  for (auto _ : state) {
+    a.push_back(device_time(stiletto, calls));
+    b.push_back(device_time(frontend, calls));
+    state.SetIterationTime(a.back() * 1e-6);
+  }
+  const Row row{work.name, plan_of(in_place.graph()), by_hand.plan(),       median(a),
+                median(b), host_time(stiletto),       host_time(returning), host_time(frontend)};
+  state.counters["stiletto_us"] = row.stiletto;
+  state.counters["frontend_us"] = row.frontend;
+  state.counters["ratio"] = row.stiletto / row.frontend;
+  state.counters["stiletto_host_us"] = row.stiletto_host;
+  state.counters["stiletto_allocating_host_us"] = row.allocating_host;
+  state.counters["frontend_host_us"] = row.frontend_host;
+  state.counters["calls_per_batch"] = calls;
+  table().push_back(row);
+}
+
+void print_table() {
+  std::printf(
+      "\n| work | device µs: Stiletto | frontend | ratio | host µs: in place | allocating | frontend |\n");
+  std::printf("|---|---|---|---|---|---|---|\n");
+  for (const Row& row : table())
+    std::printf("| %s | %.2f | %.2f | %.3f | %.2f | %.2f | %.2f |\n", row.name.c_str(), row.stiletto,
+                row.frontend, row.stiletto / row.frontend, row.stiletto_host, row.allocating_host,
+                row.frontend_host);
+  std::printf("\nplans:\n");
+  for (const Row& row : table())
+    std::printf("  %s\n    Stiletto: %s\n    frontend: %s\n", row.name.c_str(), row.stiletto_plan.c_str(),
+                row.frontend_plan.c_str());
+}
+
+/// Takes our own option out of the arguments.
+void read_batches(int& argc, char** argv) {
+  constexpr std::string_view option = "--batches=";
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]).starts_with(option)) {
+      batches = std::max(7, std::atoi(argv[i] + option.size()));
+      std::rotate(argv + i, argv + i + 1, argv + argc);
+      --argc;
+      return;
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  read_batches(argc, argv);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  static const std::vector<Workload> workloads = gpu_workloads();
+  for (const Workload& work : workloads)
+    benchmark::RegisterBenchmark(work.name.c_str(),
+                                 [&work](benchmark::State& state) { compare(state, work); })
+        ->Iterations(batches)
+        ->UseManualTime()
+        ->Unit(benchmark::kMicrosecond);
+  const std::size_t ran = benchmark::RunSpecifiedBenchmarks();
+  print_table();
+  return ran > 0 && table().size() == ran ? 0 : 1;  // one that failed has no row
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "stiletto_gpu_benchmarks: %s\n", error.what());
+  return 1;
+}
