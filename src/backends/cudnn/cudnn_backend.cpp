@@ -5,6 +5,7 @@
 #include <array>
 
 #include "backends/cudnn/cuda_runtime.hpp"
+#include "backends/cudnn/fill_plan.hpp"
 #include "backends/cudnn/frontend.hpp"
 #include "backends/cudnn/handles.hpp"
 #include "backends/cudnn/libraries.hpp"
@@ -193,6 +194,7 @@ class CudnnBackend : public Backend {
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
                                     Device device) const override {
     Attempt attempt(options, device);
+    if (auto fills = fill_plan(graph, device, attempt.present)) return fills;
     std::string refusal;
     const std::vector<Geometry> ways = geometries(graph, refusal);
     for (const Geometry& geometry : ways) {

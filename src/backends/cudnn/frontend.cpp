@@ -261,7 +261,8 @@ class Translation {
     const auto coefficient = static_cast<float>(node.coefficient);
     if (node.op == Op::leaky_relu) attributes.set_relu_lower_clip_slope(coefficient);
     if (node.op == Op::clipped_relu) attributes.set_relu_lower_clip(0).set_relu_upper_clip(coefficient);
-    if (node.op == Op::relu && node.lower != 0) attributes.set_relu_lower_clip(static_cast<float>(node.lower));
+    if (node.op == Op::relu && node.lower != 0)
+      attributes.set_relu_lower_clip(static_cast<float>(node.lower));
     if (node.op == Op::elu) attributes.set_elu_alpha(coefficient);
     const auto input = [&](std::size_t i) { return tensors_[node.inputs[i]]; };
     if (node.inputs.size() == 1) return out_.pointwise(input(0), attributes);

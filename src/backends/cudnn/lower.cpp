@@ -26,9 +26,20 @@ class Lowering {
   }
 
   EngineGraph run() {
+    // Beyond any engine, and values are lowered by recursion.
+    constexpr std::size_t most_values = 2000;
+    if (graph_.values.size() > most_values)
+      throw NotLowered{
+          text("a graph of ", graph_.values.size(), " values; cuDNN is given at most ", most_values)};
+    for (const Value& value : graph_.values) {
+      bool behind = value.kind == Value::Kind::operation && value.op == Op::matmul;
+      for (std::size_t i = 0; i < value.arity; ++i) behind = behind || behind_product_[value.inputs[i]];
+      behind_product_.push_back(behind);
+    }
     std::vector<std::uint32_t> stored;
     for (const Store& store : graph_.stores) stored.push_back(lower(store.value, geometry_.space));
     for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored[s]);
+    check_broadcasts();
     return std::move(builder_.graph_);
   }
 
@@ -98,7 +109,8 @@ class Lowering {
       default: {
         std::vector<std::uint32_t> inputs;
         for (std::size_t i = 0; i < value.arity; ++i) inputs.push_back(lower(value.inputs[i], layout));
-        return lower_pointwise(builder_, value, inputs, operand_dtypes(value));
+        const auto index = static_cast<std::size_t>(&value - graph_.values.data());
+        return lower_pointwise(builder_, value, inputs, operand_dtypes(value), !behind_product_[index]);
       }
     }
   }
@@ -183,8 +195,8 @@ class Lowering {
       x = reduce(Op::sum, x, value.dtype, dims_of(value.axes, layout));
       return builder_.pointwise(Op::sqrt, {x}, builder_.held(value.dtype));
     }
-    if (op == Op::max || op == Op::min)
-      throw NotLowered{text("cuDNN's ", name_of(op), " over an axis drops NaN; abs_max keeps it")};
+    if (op == Op::max || op == Op::min || op == Op::abs_max)
+      throw NotLowered{text("cuDNN's ", name_of(op), " over an axis drops NaN")};
     if (op == Op::mean) {
       x = scaled(x, 1 / static_cast<double>(graph_.size_of(value.contracted)), DType::float32);
       op = Op::sum;
@@ -295,6 +307,9 @@ class Lowering {
       x = builder_.convert(x, graph_.values[store.value].dtype, store.tensor.dtype);
     if (builder_.at(x).dims != t.dims && graph_.values[store.value].kind == Value::Kind::scalar)
       throw NotLowered{"a plain fill beside computed values; fill that array in a call of its own"};
+    if (builder_.at(x).dims.back() == 1 && t.dims.back() > 1)
+      throw NotLowered{
+          "a store that repeats its value along the columns, which cuDNN writes at wrong places"};
     if (!can_become_output(x, t.dtype) || builder_.at(x).dims != t.dims)
       x = builder_.node(Op::copy, {x}, t.dtype, t.dims, builder_.compute_of(t.dtype));
     builder_.at(x) = std::move(t);
@@ -312,6 +327,29 @@ class Lowering {
       throw NotLowered{"neither the rows nor the columns of a product's output are contiguous in memory"};
   }
 
+  /// The pointwise engine reads operands that lack two of the three dimensions, and identities that broadcast
+  /// along the columns, at wrong places (9.19).
+  void check_broadcasts() const {
+    Dims whole(geometry_.space.size(), 1);
+    for (const EngineNode& node : builder_.graph_.nodes) {
+      if (node.op == Op::matmul) return;
+      const Dims& dims = builder_.at(node.output).dims;
+      for (std::size_t i = 0; i < dims.size(); ++i) whole[i] = std::max(whole[i], dims[i]);
+    }
+    for (const EngineTensor& t : builder_.graph_.tensors) {
+      if (t.role != EngineTensor::Role::input) continue;
+      std::size_t missing = 0, there = 0;
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        missing += whole[i] > 1 && t.dims[i] == 1 ? 1U : 0U;
+        there += t.dims[i] > 1 ? 1U : 0U;
+      }
+      if (missing > 1 && there > 0)
+        throw NotLowered{text(graph_.tensors[t.source].name,
+                              " spans one of several axes that do not merge, which cuDNN "
+                              "reads at wrong places")};
+    }
+  }
+
   /// Rounding to a narrower float happens in the store itself; everything else is nodes.
   bool needs_conversion(const EngineTensor& x, const Store& store) const {
     const DType to = store.tensor.dtype;
@@ -323,12 +361,13 @@ class Lowering {
     return !(logical == to && (to == DType::int8 || to == DType::uint8));
   }
 
-  /// Nothing else reads it, and writing it at `dtype` rounds as often as our rules say: a value that was cast
-  /// to another type first keeps that step.
+  /// Writing it at `dtype` rounds as often as our rules say: a value that was cast to another type first
+  /// keeps that step, and one that others read is not narrowed for them.
   bool can_become_output(std::uint32_t x, DType dtype) const {
     const EngineTensor& t = builder_.at(x);
     if (t.role != EngineTensor::Role::intermediate) return false;
-    if (t.dtype != dtype && t.dtype != builder_.held(DType::float32)) return false;
+    if (t.dtype == dtype) return true;
+    if (t.dtype != builder_.held(DType::float32)) return false;
     const auto& nodes = builder_.graph_.nodes;
     return std::none_of(nodes.begin(), nodes.end(), [&](const EngineNode& node) {
       return std::find(node.inputs.begin(), node.inputs.end(), x) != node.inputs.end();
@@ -338,6 +377,7 @@ class Lowering {
   const CanonicalGraph& graph_;
   const Geometry& geometry_;
   GraphBuilder builder_;
+  std::vector<bool> behind_product_;
   std::map<std::uint32_t, std::vector<std::pair<Layout, std::uint32_t>>> lowered_;
 };
 

@@ -76,7 +76,7 @@ class ElsewherePlan : public BuiltGraph {
 }  // namespace
 
 ElsewhereResult build_elsewhere(const EngineGraph& graph, const PlanOptions& options,
-                           const TargetProperties& target) {
+                                const TargetProperties& target) {
   Request request;
   request.target_name = target.name;
   request.target_json = target.json;

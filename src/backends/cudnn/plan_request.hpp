@@ -21,7 +21,7 @@ struct ElsewhereResult {
 
 /// DeviceError where the plan builder cannot be run.
 ElsewhereResult build_elsewhere(const EngineGraph& graph, const PlanOptions& options,
-                           const TargetProperties& target);
+                                const TargetProperties& target);
 
 /// What the plan builder does with a request of build_elsewhere.
 std::string answer_plan_request(const std::string& bytes);

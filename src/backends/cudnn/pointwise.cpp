@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cudnn/pointwise.hpp"
 
+#include "backends/cudnn/accurate.hpp"
 #include "backends/cudnn/lower.hpp"
 #include "core/dtype_info.hpp"
 #include "core/text.hpp"
@@ -12,8 +13,12 @@ namespace {
 class PointwiseLowering {
  public:
   PointwiseLowering(GraphBuilder& builder, const Value& value, std::span<const std::uint32_t> inputs,
-                    std::span<const DType> dtypes)
-      : builder_(builder), value_(value), inputs_(inputs.begin(), inputs.end()), dtypes_(dtypes) {}
+                    std::span<const DType> dtypes, bool accurate)
+      : builder_(builder),
+        value_(value),
+        inputs_(inputs.begin(), inputs.end()),
+        dtypes_(dtypes),
+        accurate_(accurate && value.dtype == DType::float32) {}
 
   std::uint32_t run() {
     check_exact();
@@ -32,6 +37,18 @@ class PointwiseLowering {
                                  held);
       case Op::square:
         return builder_.pointwise(Op::multiply, {inputs_[0], inputs_[0]}, held);
+      case Op::sin:
+      case Op::cos:
+      case Op::tan:
+        return reduced_trigonometric(builder_, value_.op, inputs_[0], held);
+      case Op::tanh:
+        return accurate_ ? accurate_tanh(builder_, inputs_[0], held) : plain(held);
+      case Op::gelu_tanh:
+        if (accurate_) return accurate_gelu_tanh(builder_, at_least(builder_, inputs_[0], -50, held), held);
+        [[fallthrough]];
+      case Op::gelu:
+      case Op::silu:
+        return bounded_activation(builder_, value_.op, inputs_[0], held);
       case Op::atan2:
         throw NotLowered{"cudnn-frontend has no mode for atan2"};
       default:
@@ -103,13 +120,15 @@ class PointwiseLowering {
   const Value& value_;
   std::vector<std::uint32_t> inputs_;
   std::span<const DType> dtypes_;
+  bool accurate_;
 };
 
 }  // namespace
 
 std::uint32_t lower_pointwise(GraphBuilder& builder, const Value& value,
-                              std::span<const std::uint32_t> inputs, std::span<const DType> dtypes) {
-  return PointwiseLowering(builder, value, inputs, dtypes).run();
+                              std::span<const std::uint32_t> inputs, std::span<const DType> dtypes,
+                              bool accurate) {
+  return PointwiseLowering(builder, value, inputs, dtypes, accurate).run();
 }
 
 }  // namespace stiletto::detail::cudnn
