@@ -8,6 +8,7 @@ namespace {
 
 using stiletto::Slice;
 
+const char* const no_engine = "No valid engine configs";
 constexpr DType f16 = DType::float16, bf16 = DType::bfloat16, f32 = DType::float32;
 
 Array square_plus_x(const Arrays& a) { return a[0] * a[0] + a[0]; }
@@ -43,8 +44,12 @@ Group broadcasts() {
            {"row and column", normalise, {{{64, 96}, f32}, {{64, 1}, f32}, {{96}, f32}}},
            {"batch norm, channels first",
             [](const Arrays& a) { return (a[0] - a[1]) * a[2] * a[3] + a[4]; },
-            {{{2, 8, 5, 6}}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}}},
-           {"both operands", sum_of_two, {{{64, 1}, f32}, {{1, 96}, f32}}},
+            {{{2, 8, 5, 6}}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}},
+            "do not merge"},
+           {"both operands", sum_of_two, {{{64, 1}, f32}, {{1, 96}, f32}}, no_engine},
+           {"both operands of a matrix",
+            [](const Arrays& a) { return a[0] + a[1] * a[2]; },
+            {{{64, 1}, f32}, {{1, 96}, f32}, {{64, 96}, f32}}},
            {"a number", [](const Arrays& a) { return stiletto::exp(a[0] * -2.0f); }, {{{64, 96}, f32}}},
            {"a number of the caller", [](const Arrays& a) { return a[0] * a[1]; }, {{{64, 96}}, {{}, f16}}},
            {"a store that broadcasts",
@@ -76,17 +81,15 @@ Group views() {
             {{{1025}}}},
            {"gaps between rows", square_plus_x, {{{64, 96}, f16, {128, 1}}}},
            {"channels last", square_plus_x, {{{2, 8, 5, 6}, f16, {240, 1, 48, 8}}}},
-           {"all in one permuted order", all_transposed, {{{4, 32, 48}, f32}}, "No valid engine configs"},
+           {"all in one permuted order", all_transposed, {{{4, 32, 48}, f32}}, no_engine},
            {"reversed together", all_reversed, {{{4096}, f32}, {{4096}, f32}}},
            {"one operand reversed", reversed, {{{64, 96}}}, "walked backwards"},
-           {"one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}, "No valid engine configs"},
-           {"one float32 operand transposed",
-            transposed,
-            {{{64, 96}, f32}, {{96, 64}, f32}},
-            "No valid engine configs"}}};
+           {"one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}, no_engine},
+           {"one float32 operand transposed", transposed, {{{64, 96}, f32}, {{96, 64}, f32}}, no_engine}}};
 }
 
 Group ranks() {
+  auto three = [](const Arrays& a) { return a[0] + a[1] + a[2]; };
   const Operand rank4{{3, 5, 7, 9}}, rank5{{2, 3, 4, 5, 6}};
   return {
       "ranks",
@@ -95,15 +98,10 @@ Group ranks() {
        {"rank 8, contiguous", square_plus_x, {{{2, 1, 3, 1, 2, 4, 1, 8}}}},
        {"rank 4, last two axes broadcast", sum_of_two, {rank4, {{3, 5, 1, 1}}}},
        {"rank 4, the middle axes broadcast", sum_of_two, {rank4, {{3, 1, 1, 9}}}},
-       {"rank 4, every other axis broadcast", sum_of_two, {rank4, {{3, 1, 7, 1}}}, "No valid engine configs"},
-       {"rank 4, gaps between all rows",
-        square_plus_x,
-        {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}},
-        "No valid engine configs"},
-       {"rank 5, every other axis broadcast",
-        sum_of_two,
-        {rank5, {{1, 3, 1, 5, 1}}},
-        "No valid engine configs"}}};
+       {"rank 4, every other axis broadcast", sum_of_two, {rank4, {{3, 1, 7, 1}}}, "do not merge"},
+       {"rank 4, an axis missing in each operand", three, {rank4, {{3, 1, 7, 9}}, {{3, 5, 1, 9}}}, no_engine},
+       {"rank 4, gaps between all rows", square_plus_x, {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}, no_engine},
+       {"rank 5, every other axis broadcast", sum_of_two, {rank5, {{1, 3, 1, 5, 1}}}, "do not merge"}}};
 }
 
 Group sizes() {
@@ -119,18 +117,27 @@ Group sizes() {
   return group;
 }
 
+/// What Hopper refuses and Blackwell takes from cuDNN 9.27 on.
+Row on_blackwell(std::string name, Function function, std::vector<Operand> operands) {
+  Row row{std::move(name), std::move(function), std::move(operands), no_engine};
+  row.plan_since = 92700;
+  return row;
+}
+
 Group blackwell() {
-  Group group{"pointwise_on_b200", {}, "b200"};
   const Operand rank4{{3, 5, 7, 9}};
+  auto three = [](const Arrays& a) { return a[0] + a[1] + a[2]; };
   auto transposed = [](const Arrays& a) { return a[0] + stiletto::transpose(a[1]); };
-  group.rows = {{"rank 4, every other axis broadcast", sum_of_two, {rank4, {{3, 1, 7, 1}}}},
-                {"rank 4, gaps between all rows", square_plus_x, {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}},
-                {"one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}},
-                {"one operand reversed",
-                 [](const Arrays& a) { return a[0] + stiletto::slice(a[0], {Slice{}, Slice{{}, {}, -1}}); },
-                 {{{64, 96}}},
-                 "walked backwards"}};
-  return group;
+  auto reversed = [](const Arrays& a) { return a[0] + stiletto::slice(a[0], {Slice{}, Slice{{}, {}, -1}}); };
+  return {"pointwise_on_b200",
+          {{"contiguous", sum_of_two, {rank4, rank4}},
+           on_blackwell("rank 4, an axis missing in each operand", three,
+                        {rank4, {{3, 1, 7, 9}}, {{3, 5, 1, 9}}}),
+           on_blackwell("rank 4, gaps between all rows", square_plus_x,
+                        {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}),
+           on_blackwell("one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}),
+           {"one operand reversed", reversed, {{{64, 96}}}, "walked backwards"}},
+          "b200"};
 }
 
 }  // namespace

@@ -42,8 +42,11 @@ Group terminal() {
            {"column sums of tanh",
             [](const Arrays& a) { return sum(stiletto::tanh(matmul(a[0], a[1]) * 0.5f), 0); },
             {left, right}},
-           {"abs_max", [](const Arrays& a) { return stiletto::abs_max(matmul(a[0], a[1])); }, {left, right}},
-           {"output and abs_max", with_output, {left, right}},
+           {"abs_max",
+            [](const Arrays& a) { return stiletto::abs_max(matmul(a[0], a[1])); },
+            {left, right},
+            "drops NaN"},
+           {"output and abs_max", with_output, {left, right}, "drops NaN"},
            {"norm1 of rows",
             [](const Arrays& a) { return stiletto::norm1(matmul(a[0], a[1]), 1); },
             {left, right}},
@@ -95,6 +98,9 @@ Group as_products() {
            {"of absolute values", of(stiletto::abs), {wide}},
            {"of relu", of(stiletto::relu), {wide}},
            {"of a select",
+            [](const Arrays& a) { return sum(stiletto::where(a[1], a[0], a[2]), 0); },
+            {wide, {{256, 512}, DType::boolean}, wide}},
+           {"of a select of computed values",
             [](const Arrays& a) { return sum(stiletto::where(a[1], a[0], 0.0f * a[0]), 0); },
             {wide, {{256, 512}, DType::boolean}},
             "would round"},
@@ -118,7 +124,7 @@ Group refused() {
            {"float32 means", average(0), {f32_wide}, "would round float32"},
            {"max", of(stiletto::max), {wide}, "drops NaN"},
            {"min", of(stiletto::min), {wide}, "drops NaN"},
-           {"abs_max", of(stiletto::abs_max), {wide}, no_engine},
+           {"abs_max", of(stiletto::abs_max), {wide}, "drops NaN"},
            {"prod", of(stiletto::prod), {wide}, no_engine},
            {"norm1", of(stiletto::norm1), {wide}, no_engine},
            {"norm2", of(stiletto::norm2), {wide}, no_engine},
@@ -136,16 +142,24 @@ Group refused() {
            {"float64 sums", total(0), {{{256, 512}, DType::float64}}, "would round float64"}}};
 }
 
+/// Reductions that Blackwell has engines for from cuDNN 9.27 on.
 Group blackwell() {
   const Operand f32_wide{{256, 512}, f32};
-  return {"reductions_on_b200",
-          {{"softmax", [](const Arrays& a) { return stiletto::softmax(a[0]); }, {wide}},
-           {"softmax of float32", [](const Arrays& a) { return stiletto::softmax(a[0]); }, {f32_wide}},
-           {"float32 row sums", total(1), {f32_wide}},
-           {"sums of squares", [](const Arrays& a) { return sum(stiletto::square(a[0]), 1); }, {wide}},
-           {"abs_max", [](const Arrays& a) { return stiletto::abs_max(a[0]); }, {wide}},
-           {"max", [](const Arrays& a) { return stiletto::max(a[0]); }, {wide}, "drops NaN"}},
-          "b200"};
+  auto softmax = [](const Arrays& a) { return stiletto::softmax(a[0]); };
+  Group group{"reductions_on_b200",
+              {{"softmax", softmax, {wide}},
+               {"softmax of float32", softmax, {f32_wide}},
+               {"float32 row sums", total(1), {f32_wide}},
+               {"sums of squares", [](const Arrays& a) { return sum(stiletto::square(a[0]), 1); }, {wide}},
+               {"norm2", [](const Arrays& a) { return stiletto::norm2(a[0], 1); }, {wide}}},
+              "b200"};
+  for (Row& row : group.rows) {
+    row.refusal = no_engine;
+    row.plan_since = 92700;
+  }
+  group.rows.push_back({"max", [](const Arrays& a) { return stiletto::max(a[0]); }, {wide}, "drops NaN"});
+  group.rows.push_back({"bfloat16 row sums", total(1), {{{256, 512}, bf16}}});
+  return group;
 }
 
 }  // namespace

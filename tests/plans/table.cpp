@@ -49,6 +49,8 @@ const std::string& why_no_plans() {
   return reason;
 }
 
+std::size_t cudnn_version() { return cudnn::libraries_for_planning().cudnn_version; }
+
 Tally& tally() {
   static Tally counts;
   return counts;

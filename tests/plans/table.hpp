@@ -58,6 +58,11 @@ struct Row {
   std::string refusal = {};  // part of the reason; empty: there is a plan
   CompileOptions options = {};
   Elsewhere elsewhere = Elsewhere::agrees;
+  std::size_t plan_since = 0;  // cuDNN's version from which on there is a plan; below it, the refusal
+
+  bool has_plan(std::size_t cudnn_version) const {
+    return refusal.empty() || (plan_since != 0 && cudnn_version >= plan_since);
+  }
 };
 
 struct Group {
@@ -88,6 +93,8 @@ Answer ask(const Row& row, const std::string& target);
 
 /// Empty when plans can be built on this machine, else why not.
 const std::string& why_no_plans();
+
+std::size_t cudnn_version();
 
 /// Counts of everything asked, printed at the end of the program.
 struct Tally {
