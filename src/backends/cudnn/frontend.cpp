@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "backends/cudnn/libraries.hpp"
+#include "backends/cudnn/reasons.hpp"
 #include "backends/cudnn/target.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
@@ -281,11 +282,6 @@ std::string name_at(const fe::graph::Graph& graph, std::int64_t index) {
   return name;
 }
 
-std::string one_line(std::string message) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  return message;
-}
-
 class Built : public BuiltGraph {
  public:
   Built(std::shared_ptr<fe::graph::Graph> graph, std::int64_t index)
@@ -334,7 +330,8 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
   fe::graph::Graph& g = *state_->graph;
   auto failed = [&](const char* step, fe::error_t status) {
     if (status.is_good()) return false;
-    reasons.push_back({step, one_line(status.get_message())});
+    for (EngineReason& reason : engine_reasons(step, status.get_message()))
+      reasons.push_back(std::move(reason));
     return true;
   };
   try {

@@ -110,7 +110,8 @@ class Lowering {
         std::vector<std::uint32_t> inputs;
         for (std::size_t i = 0; i < value.arity; ++i) inputs.push_back(lower(value.inputs[i], layout));
         const auto index = static_cast<std::size_t>(&value - graph_.values.data());
-        return lower_pointwise(builder_, value, inputs, operand_dtypes(value), !behind_product_[index]);
+        return lower_pointwise(builder_, value, inputs, operand_dtypes(value),
+                               !behind_product_[index] && layout == geometry_.space);
       }
     }
   }
@@ -145,7 +146,12 @@ class Lowering {
       b = builder_.convert(b, graph_.values[right].dtype, value.dtype);
     }
     const auto& attributes = std::get<MatmulAttributes>(value.attributes);
-    std::uint32_t result = multiply(a, b, value.dtype, dims_of(product_axes(value), layout));
+    Dims dims = dims_of(product_axes(value), layout);
+    for (std::size_t i = 0; i + 2 < dims.size(); ++i)
+      if (dims[i] != layout[i].extent)
+        throw NotLowered{
+            "a product that others broadcast along a batch axis, which cuDNN reads at wrong places"};
+    std::uint32_t result = multiply(a, b, value.dtype, std::move(dims));
     if (attributes.alpha.value != 1) result = scaled(result, attributes.alpha.value, value.dtype);
     if (value.arity < 3) return result;
     std::uint32_t c = lower(value.inputs[2], layout);
@@ -330,6 +336,7 @@ class Lowering {
   /// The pointwise engine reads operands that lack two of the three dimensions, and identities that broadcast
   /// along the columns, at wrong places (9.19).
   void check_broadcasts() const {
+    if (geometry_.space.size() > 3) return;  // other engines
     Dims whole(geometry_.space.size(), 1);
     for (const EngineNode& node : builder_.graph_.nodes) {
       if (node.op == Op::matmul) return;
