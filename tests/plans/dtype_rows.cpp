@@ -94,8 +94,8 @@ Group integers() {
        {"uint8 relu", [](const Arrays& a) { return stiletto::relu(a[0]); }, {matrix(u8)}},
        {"int8 scaled", [](const Arrays& a) { return cast(a[0], f32) * 0.125f; }, {matrix(i8)}},
        {"int8 quotient", [](const Arrays& a) { return a[0] / a[1]; }, {matrix(i8), matrix(i8)}},
-       {"float64 sum", add, {matrix(f64), matrix(f64)}, "No valid"},
-       {"float64 exp", [](const Arrays& a) { return stiletto::exp(a[0]); }, {matrix(f64)}, "No valid"}}};
+       {"float64 sum", add, {matrix(f64), matrix(f64)}, no_engine},
+       {"float64 exp", [](const Arrays& a) { return stiletto::exp(a[0]); }, {matrix(f64)}, no_engine}}};
 }
 
 }  // namespace

@@ -9,7 +9,6 @@ namespace {
 using stiletto::matmul;
 using stiletto::transpose;
 
-const char* const no_engine = "No valid engine configs";
 constexpr DType f16 = DType::float16, bf16 = DType::bfloat16, f32 = DType::float32, f64 = DType::float64;
 
 Array product(const Arrays& a) { return matmul(a[0], a[1]); }
@@ -134,11 +133,11 @@ Group around() {
         {matrix(64, 128, f32), matrix(128, 96, f32), matrix(64, 96, f32)}},
        {"in place", overwrite, {left, right, square}},
        {"a + a b", residual, {matrix(64, 64), matrix(64, 64)}},
-       {"a product feeding a product", two_layers, {left, right, matrix(96, 32)}, "matmul_operation"},
+       {"a product feeding a product", two_layers, {left, right, matrix(96, 32)}, "product"},
        {"two products of different sizes",
         [](const Arrays& a) { return Arrays{matmul(a[0], a[1]), matmul(a[0], a[2])}; },
         {left, right, matrix(128, 32)},
-        no_engine}}};
+        "product"}}};
 }
 
 Group operand_dtypes() {

@@ -10,7 +10,6 @@ using stiletto::mean;
 using stiletto::sum;
 
 constexpr DType f16 = DType::float16, bf16 = DType::bfloat16, f32 = DType::float32;
-const char* const no_engine = "No valid engine configs";
 
 const Operand left{{64, 128}}, right{{128, 96}}, wide{{256, 512}}, cube{{8, 32, 64}};
 

@@ -25,6 +25,9 @@ struct Operand {
   stiletto::Strides strides = {};
 };
 
+/// Part of what cuDNN's engines say when none takes a graph.
+inline constexpr const char* no_engine = "NOT_SUPPORTED";
+
 /// What is traced: takes the arguments, returns nothing, an Array or several.
 class Function {
  public:
