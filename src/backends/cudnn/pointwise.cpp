@@ -18,7 +18,7 @@ class PointwiseLowering {
         value_(value),
         inputs_(inputs.begin(), inputs.end()),
         dtypes_(dtypes),
-        accurate_(accurate && value.dtype == DType::float32) {}
+        accurate_(accurate) {}
 
   std::uint32_t run() {
     check_exact();
@@ -40,11 +40,12 @@ class PointwiseLowering {
       case Op::sin:
       case Op::cos:
       case Op::tan:
-        return reduced_trigonometric(builder_, value_.op, inputs_[0], held);
+        return accurate_ ? reduced_trigonometric(builder_, value_.op, inputs_[0], held) : plain(held);
       case Op::tanh:
-        return accurate_ ? accurate_tanh(builder_, inputs_[0], held) : plain(held);
+        return accurate_ && is_float32() ? accurate_tanh(builder_, inputs_[0], held) : plain(held);
       case Op::gelu_tanh:
-        if (accurate_) return accurate_gelu_tanh(builder_, at_least(builder_, inputs_[0], -50, held), held);
+        if (accurate_ && is_float32())
+          return accurate_gelu_tanh(builder_, at_least(builder_, inputs_[0], -50, held), held);
         [[fallthrough]];
       case Op::gelu:
       case Op::silu:
@@ -57,6 +58,8 @@ class PointwiseLowering {
   }
 
  private:
+  bool is_float32() const { return value_.dtype == DType::float32; }
+
   std::uint32_t plain(DType dtype) {
     double coefficient = 0;
     if (const auto* c = std::get_if<CoefficientAttributes>(&value_.attributes))
