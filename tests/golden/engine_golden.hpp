@@ -21,7 +21,7 @@ std::string engine_text(const stiletto::CompileOptions& options, F f, const Exam
   for (const cudnn::Geometry& way : cudnn::geometries(lowered.graph, refusal)) {
     try {
       const std::string text = cudnn::lower(lowered.graph, way).to_string();
-      result += found ? "else " + way.form + "\n" : text;
+      result += found && !way.summed ? "else " + way.form + "\n" : text;
       found = true;
     } catch (const cudnn::NotLowered& not_lowered) {
       result += "not " + way.form + ": " + not_lowered.reason + "\n";

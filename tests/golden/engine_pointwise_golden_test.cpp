@@ -418,5 +418,28 @@ else 1 x 64 x 1
 )");
 }
 
+TEST(EnginePointwise, a_fill_beside_values) {
+  auto f = [](const Array& to, const Array& x) {
+    stiletto::assign(to, 0.5f);
+    return stiletto::exp(x);
+  };
+  expect_text(engine_text(f, on_cpu({64}), on_cpu({64})), R"(
+not 1 x 64 x 64: a plain fill beside computed values; fill that array in a call of its own
+not 1 x 64 x 64: a plain fill beside computed values; fill that array in a call of its own
+)");
+}
+
+TEST(EnginePointwise, too_many_values) {
+  auto f = [](const Array& x) {
+    Array y = x;
+    for (int i = 0; i < 2000; ++i) y = stiletto::exp(y);
+    return y;
+  };
+  expect_text(engine_text(f, on_cpu({64})), R"(
+not 1 x 1 x 64: a graph of 2001 values; cuDNN is given at most 2000
+not 1 x 64 x 1: a graph of 2001 values; cuDNN is given at most 2000
+)");
+}
+
 }  // namespace
 #endif

@@ -275,5 +275,14 @@ not 32 x 64 x 96: a product that others broadcast along a batch axis, which cuDN
 )");
 }
 
+TEST(EngineProduct, a_number_as_an_operand) {
+  auto f = [](const Array& x, const Array& number) {
+    return matmul(x, stiletto::broadcast_to(number, {128, 96}));
+  };
+  expect_text(engine_text(f, on_cpu({64, 128}), Array(2.0f)), R"(
+not 96 x 64 x 1: a product with a number as an operand
+)");
+}
+
 }  // namespace
 #endif

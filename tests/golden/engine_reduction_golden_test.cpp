@@ -63,7 +63,10 @@ TEST(EngineReduction, columns) {
 cudnn graph, 1 x 256 x 512
   t0 = tensor0: float16(1, 256, 512) strides (131072, 512, 1)
   t1 = sum(t0) in float32: store0: float32(1, 1, 512) strides (512, 512, 1)
-else 1 x 1 x 512, sum as a product with 256 ones
+cudnn graph, 1 x 1 x 512, sum as a product with 256 ones
+  t0 = tensor0: float16(1, 256, 512) strides (131072, 512, 1)
+  t1 = ones: float16(1, 1, 256) strides (256, 256, 1)
+  t2 = matmul(t1, t0) in float32: store0: float32(1, 1, 512) strides (512, 512, 1)
 )");
 }
 
@@ -73,7 +76,10 @@ TEST(EngineReduction, rows) {
 cudnn graph, 1 x 256 x 512
   t0 = tensor0: float16(1, 256, 512) strides (131072, 512, 1)
   t1 = sum(t0) in float32: store0: float32(1, 256, 1) strides (256, 1, 1)
-else 1 x 1 x 256, sum as a product with 512 ones
+cudnn graph, 1 x 1 x 256, sum as a product with 512 ones
+  t0 = tensor0: float16(1, 512, 256) strides (131072, 1, 512)
+  t1 = ones: float16(1, 1, 512) strides (512, 512, 1)
+  t2 = matmul(t1, t0) in float32: store0: float32(1, 1, 256) strides (256, 256, 1)
 )");
 }
 
@@ -85,7 +91,12 @@ cudnn graph, 1 x 256 x 512
   t1 = 0.00195312: float32 constant
   t2 = multiply(t0, t1) in float32: float32(1, 256, 512)
   t3 = sum(t2) in float32: store0: float32(1, 256, 1) strides (256, 1, 1)
-else 1 x 1 x 256, sum as a product with 512 ones
+cudnn graph, 1 x 1 x 256, sum as a product with 512 ones
+  t0 = tensor0: bfloat16(1, 512, 256) strides (131072, 1, 512)
+  t1 = ones: bfloat16(1, 1, 512) strides (512, 512, 1)
+  t3 = 0.00195312: float32 constant
+  t2 = matmul(t1, t0) in float32: float32(1, 1, 256)
+  t4 = multiply(t2, t3) in float32: store0: float32(1, 1, 256) strides (256, 256, 1)
 )");
 }
 
@@ -95,8 +106,15 @@ TEST(EngineReduction, everything) {
 cudnn graph, 1 x 1 x 131072
   t0 = tensor0: float16(1, 1, 131072) strides (131072, 131072, 1)
   t1 = sum(t0) in float32: store0: float32(1, 1, 1) strides (1, 1, 1)
-else 1 x 1 x 512, sum as a product with 256 ones
-else 1 x 1 x 1, sum as a product with 131072 ones
+cudnn graph, 1 x 1 x 512, sum as a product with 256 ones
+  t0 = tensor0: float16(1, 256, 512) strides (131072, 512, 1)
+  t1 = ones: float16(1, 1, 256) strides (256, 256, 1)
+  t2 = matmul(t1, t0) in float32: float32(1, 1, 512)
+  t3 = sum(t2) in float32: store0: float32(1, 1, 1) strides (1, 1, 1)
+cudnn graph, 1 x 1 x 1, sum as a product with 131072 ones
+  t0 = tensor0: float16(1, 131072, 1) strides (131072, 1, 1)
+  t1 = ones: float16(1, 1, 131072) strides (131072, 131072, 1)
+  t2 = matmul(t1, t0) in float32: store0: float32(1, 1, 1) strides (1, 1, 1)
 )");
 }
 
@@ -106,7 +124,10 @@ TEST(EngineReduction, everything_of_a_prime_number) {
 cudnn graph, 1 x 1 x 10007
   t0 = tensor0: float16(1, 1, 10007) strides (10007, 10007, 1)
   t1 = sum(t0) in float32: store0: float32(1, 1, 1) strides (1, 1, 1)
-else 1 x 1 x 1, sum as a product with 10007 ones
+cudnn graph, 1 x 1 x 1, sum as a product with 10007 ones
+  t0 = tensor0: float16(1, 10007, 1) strides (10007, 1, 1)
+  t1 = ones: float16(1, 1, 10007) strides (10007, 10007, 1)
+  t2 = matmul(t1, t0) in float32: store0: float32(1, 1, 1) strides (1, 1, 1)
 )");
 }
 
@@ -116,7 +137,10 @@ TEST(EngineReduction, middle_axis) {
 cudnn graph, 8 x 32 x 64
   t0 = tensor0: float16(8, 32, 64) strides (2048, 64, 1)
   t1 = sum(t0) in float32: store0: float32(8, 1, 64) strides (64, 64, 1)
-else 8 x 1 x 64, sum as a product with 32 ones
+cudnn graph, 8 x 1 x 64, sum as a product with 32 ones
+  t0 = tensor0: float16(8, 32, 64) strides (2048, 64, 1)
+  t1 = ones: float16(1, 1, 32) strides (32, 32, 1)
+  t2 = matmul(t1, t0) in float32: store0: float32(8, 1, 64) strides (64, 64, 1)
 )");
 }
 
@@ -126,7 +150,11 @@ TEST(EngineReduction, outer_axes) {
 cudnn graph, 8 x 32 x 64
   t0 = tensor0: float16(8, 32, 64) strides (2048, 64, 1)
   t1 = sum(t0) in float32: store0: float32(1, 32, 1) strides (32, 1, 1)
-else 32 x 1 x 64, sum as a product with 8 ones
+cudnn graph, 32 x 1 x 64, sum as a product with 8 ones
+  t0 = tensor0: float16(32, 8, 64) strides (64, 2048, 1)
+  t1 = ones: float16(1, 1, 8) strides (8, 8, 1)
+  t2 = matmul(t1, t0) in float32: float32(32, 1, 64)
+  t3 = sum(t2) in float32: store0: float32(32, 1, 1) strides (1, 1, 1)
 )");
 }
 
@@ -136,7 +164,11 @@ TEST(EngineReduction, all_but_the_channels) {
 cudnn graph, 2 x 16 x 64
   t0 = tensor0: float16(2, 16, 64) strides (1024, 64, 1)
   t1 = sum(t0) in float32: store0: float32(1, 16, 1) strides (16, 1, 1)
-else 16 x 1 x 64, sum as a product with 2 ones
+cudnn graph, 16 x 1 x 64, sum as a product with 2 ones
+  t0 = tensor0: float16(16, 2, 64) strides (64, 1024, 1)
+  t1 = ones: float16(1, 1, 2) strides (2, 2, 1)
+  t2 = matmul(t1, t0) in float32: float32(16, 1, 64)
+  t3 = sum(t2) in float32: store0: float32(16, 1, 1) strides (1, 1, 1)
 )");
 }
 
@@ -156,7 +188,11 @@ cudnn graph, 1 x 256 x 512
   t0 = tensor0: float16(1, 256, 512) strides (131072, 512, 1)
   t1 = relu(t0) in float32: float32(1, 256, 512)
   t2 = sum(t1) in float32: store0: float32(1, 1, 512) strides (512, 512, 1)
-else 1 x 1 x 512, sum as a product with 256 ones
+cudnn graph, 1 x 1 x 512, sum as a product with 256 ones
+  t0 = tensor0: float16(1, 256, 512) strides (131072, 512, 1)
+  t2 = ones: float16(1, 1, 256) strides (256, 256, 1)
+  t1 = relu(t0) in float32: float16(1, 256, 512)
+  t3 = matmul(t2, t1) in float32: store0: float32(1, 1, 512) strides (512, 512, 1)
 )");
 }
 
@@ -167,7 +203,11 @@ cudnn graph, 1 x 256 x 512
   t0 = tensor0: float32(1, 256, 512) strides (131072, 512, 1)
   t1 = identity(t0) in float32: float16(1, 256, 512)
   t2 = sum(t1) in float32: store0: float32(1, 1, 512) strides (512, 512, 1)
-else 1 x 1 x 512, sum as a product with 256 ones
+cudnn graph, 1 x 1 x 512, sum as a product with 256 ones
+  t0 = tensor0: float32(1, 256, 512) strides (131072, 512, 1)
+  t2 = ones: float16(1, 1, 256) strides (256, 256, 1)
+  t1 = identity(t0) in float32: float16(1, 256, 512)
+  t3 = matmul(t2, t1) in float32: store0: float32(1, 1, 512) strides (512, 512, 1)
 )");
 }
 
@@ -264,6 +304,58 @@ cudnn graph, 1 x 256 x 512
   t3 = exp(t2) in float32: float32(1, 256, 512)
   t4 = sum(t3) in float32: float32(1, 256, 1)
   t5 = divide(t3, t4) in float32: store0: float16(1, 256, 512) strides (131072, 512, 1)
+)");
+}
+
+TEST(EngineReduction, of_a_select) {
+  auto f = [](const Array& m, const Array& x, const Array& y) {
+    return stiletto::sum(stiletto::where(m, x, y), 1);
+  };
+  expect_text(
+      engine_text(f, on_cpu({256, 512}, DType::boolean), on_cpu({256, 512}, f16), on_cpu({256, 512}, f16)),
+      R"(
+cudnn graph, 1 x 256 x 512
+  t0 = tensor0: boolean(1, 256, 512) strides (131072, 512, 1)
+  t1 = tensor1: float16(1, 256, 512) strides (131072, 512, 1)
+  t2 = tensor2: float16(1, 256, 512) strides (131072, 512, 1)
+  t3 = where(t1, t2, t0) in float32: float32(1, 256, 512)
+  t4 = sum(t3) in float32: store0: float32(1, 256, 1) strides (256, 1, 1)
+cudnn graph, 1 x 1 x 256, sum as a product with 512 ones
+  t0 = tensor0: boolean(1, 512, 256) strides (131072, 1, 512)
+  t1 = tensor1: float16(1, 512, 256) strides (131072, 1, 512)
+  t2 = tensor2: float16(1, 512, 256) strides (131072, 1, 512)
+  t4 = ones: float16(1, 1, 512) strides (512, 512, 1)
+  t3 = where(t1, t2, t0) in float32: float16(1, 512, 256)
+  t5 = matmul(t4, t3) in float32: store0: float32(1, 1, 256) strides (256, 256, 1)
+)");
+}
+
+TEST(EngineReduction, scaled_afterwards) {
+  auto f = [](const Array& x, const Array& s) { return stiletto::sum(x, 1) * s; };
+  expect_text(engine_text(f, on_cpu({256, 512}, f16), on_cpu({256})), R"(
+cudnn graph, 1 x 256 x 512
+  t0 = tensor0: float16(1, 256, 512) strides (131072, 512, 1)
+  t2 = tensor1: float32(1, 256, 1) strides (256, 1, 1)
+  t1 = sum(t0) in float32: float32(1, 256, 1)
+  t3 = multiply(t1, t2) in float32: store0: float32(1, 256, 1) strides (256, 1, 1)
+cudnn graph, 1 x 1 x 256, sum as a product with 512 ones
+  t0 = tensor0: float16(1, 512, 256) strides (131072, 1, 512)
+  t1 = ones: float16(1, 1, 512) strides (512, 512, 1)
+  t3 = tensor1: float32(1, 1, 256) strides (256, 256, 1)
+  t2 = matmul(t1, t0) in float32: float32(1, 1, 256)
+  t4 = multiply(t2, t3) in float32: store0: float32(1, 1, 256) strides (256, 256, 1)
+)");
+}
+
+TEST(EngineReduction, beside_its_operand) {
+  auto f = [](const Array& x) { return std::vector<Array>{stiletto::sum(x, 0), x * 2.0f}; };
+  expect_text(engine_text(f, on_cpu({256, 512}, f16)), R"(
+cudnn graph, 1 x 256 x 512
+  t0 = tensor0: float16(1, 256, 512) strides (131072, 512, 1)
+  t2 = scalar0: float32 by value
+  t1 = sum(t0) in float32: store0: float32(1, 1, 512) strides (512, 512, 1)
+  t3 = multiply(t0, t2) in float32: store1: float32(1, 256, 512) strides (131072, 512, 1)
+not 1 x 1 x 512, sum as a product with 256 ones: arg0 has an axis that a product or reduction beside it does not have
 )");
 }
 

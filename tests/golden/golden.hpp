@@ -82,8 +82,8 @@ inline std::string difference(const std::string& wanted, const std::string& actu
 /// Puts a new text into the test's source; what it did, in words.
 inline std::string update_source(const std::string& file, const std::string& wanted,
                                  const std::string& actual) {
-  const auto path = std::filesystem::path(STILETTO_SOURCE_DIR) / "tests/golden" /
-                    std::filesystem::path(file).filename();
+  const auto path =
+      std::filesystem::path(STILETTO_SOURCE_DIR) / "tests/golden" / std::filesystem::path(file).filename();
   std::ifstream in(path);
   std::string source(std::istreambuf_iterator<char>(in), {});
   const std::string old = "R\"(" + wanted + ")\"";
