@@ -285,5 +285,15 @@ not 96 x 64 x 1: a product with a number as an operand
 )");
 }
 
+TEST(EngineProduct, float32_read_twice_before_it) {
+  auto f = [](const Array& x, const Array& w) {
+    const Array y = stiletto::exp(x);
+    return matmul(y + stiletto::relu(y), w);
+  };
+  expect_text(engine_text(f, on_cpu({64, 128}), on_cpu({128, 96})), R"(
+not 1 x 64 x 96: a float32 value that is read twice before a product, which cuDNN overwrites between
+)");
+}
+
 }  // namespace
 #endif
