@@ -128,6 +128,7 @@ class StagedPlan : public Plan {
 
   void execute(const Invocation& call) const override {
     std::vector<Bytes> ranges;
+    ranges.reserve(call.tensors.size() + call.stores.size());
     for (std::size_t i = 0; i < call.tensors.size(); ++i)
       ranges.push_back(reach(call.tensors[i], graph_.tensors[i], graph_.extents));
     for (std::size_t i = 0; i < call.stores.size(); ++i)
