@@ -7,6 +7,7 @@ STEPS=4
 # Plans for GPUs are built, and checked, on machines without one: that needs cuDNN everywhere.
 WITH_CUDA=yes
 [ "$(uname -m)" = x86_64 ] || WITH_CUDA=auto
+if [ "$WITH_CUDA" = yes ]; then export STILETTO_REQUIRE_CUDNN=1; fi
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

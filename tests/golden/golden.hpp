@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Golden texts: what a function compiles to, as text, against what it should be. The trace and the canonical
 // graph are compared word by word; of the plan only what no machine changes: the kinds of its steps. A
-// failure prints the difference line by line and the whole new text, ready to be pasted.
+// failure prints the difference line by line and the whole new text; with STILETTO_UPDATE_GOLDEN=1 in the
+// environment the new text also takes the old one's place in the source. Look at what changed before it is
+// committed.
 #pragma once
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <source_location>
 #include <sstream>
 #include <string>
@@ -73,12 +79,30 @@ inline std::string difference(const std::string& wanted, const std::string& actu
   return result;
 }
 
+/// Puts a new text into the test's source; what it did, in words.
+inline std::string update_source(const std::string& file, const std::string& wanted,
+                                 const std::string& actual) {
+  const auto path =
+      std::filesystem::path(STILETTO_SOURCE_DIR) / "tests/golden" / std::filesystem::path(file).filename();
+  std::ifstream in(path);
+  std::string source(std::istreambuf_iterator<char>(in), {});
+  const std::string old = "R\"(" + wanted + ")\"";
+  const std::size_t at = source.find(old);
+  if (at == std::string::npos) return "the old text is not in " + path.string();
+  source.replace(at, old.size(), "R\"(\n" + actual + ")\"");
+  std::ofstream(path) << source;
+  return "updated " + path.string();
+}
+
 /// `wanted` is a raw string that begins with a line break.
 inline void expect_text(const std::string& actual, const std::string& wanted,
                         std::source_location where = std::source_location::current()) {
   const std::string expected = wanted.substr(wanted.empty() ? 0 : 1);
   if (actual == expected) return;
+  const char* const update = std::getenv("STILETTO_UPDATE_GOLDEN");
+  const bool updates = update != nullptr && std::string(update) == "1";
   ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line()))
+      << (updates ? update_source(where.file_name(), wanted, actual) + "\n" : "")
       << "difference (- wanted, + actual):\n"
       << difference(expected, actual) << "the new text:\n"
       << actual;

@@ -40,6 +40,7 @@ class Lowering {
     for (const Store& store : graph_.stores) stored.push_back(lower(store.value, geometry_.space));
     for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored[s]);
     check_broadcasts();
+    check_prologues();
     return std::move(builder_.graph_);
   }
 
@@ -86,8 +87,11 @@ class Lowering {
   std::uint32_t lower(std::uint32_t index, const Layout& layout) {
     for (const auto& [key, known] : lowered_[index])
       if (key == layout) return known;
-    const std::uint32_t result = compute(graph_.values[index], layout);
-    lowered_[index].emplace_back(layout, result);
+    const Value& value = graph_.values[index];
+    const std::uint32_t result = compute(value, layout);
+    // See check_prologues: there each use reads memory by a tensor of its own.
+    const bool once = value.kind == Value::Kind::tensor && layout != geometry_.space;
+    if (!once) lowered_[index].emplace_back(layout, result);
     return result;
   }
 
@@ -331,6 +335,33 @@ class Lowering {
     const bool several = t.dims[rank - 1] > 1 || t.dims[rank - 2] > 1;
     if (several && !contiguous(rank - 1) && !contiguous(rank - 2))
       throw NotLowered{"neither the rows nor the columns of a product's output are contiguous in memory"};
+  }
+
+  /// Nodes before a float32 product overwrite what they read (9.19, engine 7): a second reader gets the first
+  /// one's result.
+  void check_prologues() const {
+    const auto& nodes = builder_.graph_.nodes;
+    std::vector<bool> before_product(builder_.graph_.tensors.size());
+    std::vector<int> readers(builder_.graph_.tensors.size());
+    for (std::size_t i = nodes.size(); i-- > 0;)
+      for (std::uint32_t input : nodes[i].inputs) {
+        const bool operand = nodes[i].op == Op::matmul && builder_.at(input).dtype == DType::float32;
+        if (operand || before_product[nodes[i].output]) before_product[input] = true;
+      }
+    for (const EngineNode& node : nodes) {
+      if (!before_product[node.output]) continue;
+      std::vector<std::uint32_t> inputs = node.inputs;
+      std::sort(inputs.begin(), inputs.end());
+      inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+      for (std::uint32_t input : inputs) {
+        const EngineTensor& t = builder_.at(input);
+        const bool on_the_host =
+            t.role == EngineTensor::Role::number || t.role == EngineTensor::Role::constant;
+        if (t.dtype == DType::float32 && !on_the_host && ++readers[input] > 1)
+          throw NotLowered{
+              "a float32 value that is read twice before a product, which cuDNN overwrites between"};
+      }
+    }
   }
 
   /// The pointwise engine reads operands that lack two of the three dimensions, and identities that broadcast

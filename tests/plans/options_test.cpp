@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of a plan for an absent GPU, the error that says there is none, and what a plan without its GPU
+// refuses to do.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "backends/cudnn/libraries.hpp"
+#include "compiler/backend.hpp"
+#include "plans/fixture.hpp"
+#include "unit/trace_support.hpp"
+
+namespace {
+
+using plans::Array;
+using plans::CompileOptions;
+using plans::DType;
+using stiletto::Heuristic;
+using stiletto::spec;
+using stiletto::Target;
+using stiletto::UnsupportedGraphError;
+
+constexpr DType f16 = DType::float16, f32 = DType::float32;
+
+Array dense(const Array& x, const Array& w) { return stiletto::relu(stiletto::matmul(x, w)); }
+Array softmax(const Array& x) { return stiletto::softmax(x); }
+
+class PlanOptions : public plans::PlanTest {
+ protected:
+  const Array x = spec({64, 128}, f16), w = spec({128, 96}, f16);
+};
+
+CompileOptions on_h200() { return {.target = Target::named("h200")}; }
+
+/// The error of compiling for an H200; a test that gets a plan has failed.
+template <class F, class... Args>
+UnsupportedGraphError refusal(const CompileOptions& options, F f, const Args&... args) {
+  try {
+    stiletto::compile(options, f, args...);
+  } catch (const UnsupportedGraphError& error) {
+    return error;
+  }
+  ADD_FAILURE() << "there is a plan";
+  return UnsupportedGraphError("none");
+}
+
+void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in\n" << text;
+}
+
+/// What Graph::to_string() says of the engine that was chosen.
+std::string plan_line(const stiletto::Graph& graph) {
+  const std::string text = graph.to_string();
+  const std::size_t at = text.find("plan\n");
+  return at == std::string::npos ? text : text.substr(at + 5);
+}
+
+TEST_F(PlanOptions, the_plan_is_in_the_graph_text) {
+  const auto f = stiletto::compile(on_h200(), dense, x, w);
+  const std::string plan = plan_line(f.graph());
+  expect_part(plan, "cudnn eng");
+  expect_part(plan, "workspace " + std::to_string(f.workspace()) + " bytes");
+}
+
+// cuDNN's first choice for a long inner axis sums parts of it in scratch memory.
+TEST_F(PlanOptions, max_workspace) {
+  auto product = [](const Array& a, const Array& b) { return stiletto::matmul(a, b); };
+  const Array a = spec({64, 65536}, f16), b = spec({65536, 64}, f16);
+  CompileOptions options = on_h200();
+  const std::size_t unlimited = stiletto::compile(options, product, a, b).workspace();
+  ASSERT_GT(unlimited, 0U);
+  for (const std::size_t limit : {std::size_t{0}, unlimited / 2, unlimited - 1, unlimited}) {
+    options.max_workspace = limit;
+    EXPECT_LE(stiletto::compile(options, product, a, b).workspace(), limit);
+  }
+  EXPECT_EQ(stiletto::compile(options, product, a, b).workspace(), unlimited);
+}
+
+// Where an option leaves no plan, the error names it.
+TEST_F(PlanOptions, excluded_by) {
+  auto total = [](const Array& a) { return stiletto::sum(a); };
+  const Array long_row = spec({1 << 22}, f16);
+  int plans = 0;
+  for (const Heuristic heuristic : {Heuristic::a, Heuristic::b, Heuristic::fallback}) {
+    CompileOptions options = on_h200();
+    options.heuristics = {heuristic};
+    if (!stiletto::supports(options, total, long_row).supported) continue;
+    options.max_workspace = 0;
+    try {
+      EXPECT_EQ(stiletto::compile(options, total, long_row).workspace(), 0U);
+      ++plans;
+    } catch (const UnsupportedGraphError& error) {
+      EXPECT_EQ(error.excluded_by, "max_workspace") << error.what();
+      expect_part(error.what(), "(option max_workspace)");
+    }
+  }
+  EXPECT_GT(plans, 0);
+}
+
+TEST_F(PlanOptions, deterministic) {
+  CompileOptions options = on_h200();
+  options.deterministic = true;
+  EXPECT_NO_THROW(stiletto::compile(options, dense, x, w));
+}
+
+TEST_F(PlanOptions, heuristics) {
+  CompileOptions options = on_h200();
+  auto chain = [](const Array& a) { return stiletto::exp(a * -2.0f); };
+  for (const Heuristic heuristic : {Heuristic::a, Heuristic::b, Heuristic::fallback}) {
+    options.heuristics = {heuristic};
+    EXPECT_NO_THROW(stiletto::compile(options, dense, x, w)) << static_cast<int>(heuristic);
+  }
+  options.heuristics = {Heuristic::fallback, Heuristic::b};
+  EXPECT_NO_THROW(stiletto::compile(options, chain, x));
+}
+
+TEST_F(PlanOptions, targets_from_files) {
+  const auto folder = std::filesystem::temp_directory_path();
+  const auto path = folder / ("stiletto_target_" + std::to_string(::getpid()) + ".json");
+  std::ofstream(path) << Target::named("h200").to_json();
+  const CompileOptions options{.target = Target::from_file(path)};
+  std::filesystem::remove(path);
+  EXPECT_EQ(plan_line(stiletto::compile(options, dense, x, w).graph()),
+            plan_line(stiletto::compile(on_h200(), dense, x, w).graph()));
+  expect_part(refusal(options, softmax, x).target, "H200");
+}
+
+TEST_F(PlanOptions, every_shipped_target_has_a_plan) {
+  for (const std::string& name : Target::names()) {
+    const auto options = CompileOptions{.target = Target::named(name)};
+    EXPECT_NO_THROW(stiletto::compile(options, dense, x, w)) << name;
+  }
+}
+
+TEST_F(PlanOptions, the_error_of_a_graph_without_a_plan) {
+  const UnsupportedGraphError error = refusal(on_h200(), softmax, x);
+  expect_part(error.graph, "softmax(%0, over j)");
+  EXPECT_EQ(error.target, "NVIDIA H200 (sm_90)");
+  EXPECT_EQ(error.library.rfind("cuDNN 9.", 0), 0U) << error.library;
+  ASSERT_FALSE(error.reasons.empty());
+  for (const stiletto::EngineReason& reason : error.reasons) {
+    EXPECT_FALSE(reason.engine.empty());
+    EXPECT_FALSE(reason.reason.empty());
+    EXPECT_EQ(reason.reason.find('\n'), std::string::npos) << reason.reason;
+    expect_part(error.what(), reason.reason);
+  }
+  EXPECT_FALSE(error.excluded_by.has_value());
+  expect_part(error.what(), error.graph);
+  expect_part(error.what(), error.target);
+  expect_part(error.what(), error.library);
+}
+
+TEST_F(PlanOptions, a_reason_for_every_way_that_was_tried) {
+  auto total = [](const Array& a) { return stiletto::sum(a * a, 0); };
+  const UnsupportedGraphError error = refusal(on_h200(), total, x);
+  ASSERT_GE(error.reasons.size(), 2U) << error.what();
+  const stiletto::EngineReason last = error.reasons.back();
+  expect_part(last.engine, "lowering, 1 x 1 x 128, sum as a product with 64 ones");
+  expect_part(last.reason, "would round each term to float16");
+  for (std::size_t i = 0; i + 1 < error.reasons.size(); ++i) {
+    expect_part(error.reasons[i].engine, "eng");
+    expect_part(error.reasons[i].engine, ", 1 x 64 x 128");
+  }
+}
+
+TEST_F(PlanOptions, supports) {
+  const stiletto::Support yes = stiletto::supports(on_h200(), dense, x, w);
+  EXPECT_TRUE(yes.supported);
+  EXPECT_EQ(yes.explanation, "");
+  const stiletto::Support no = stiletto::supports(on_h200(), softmax, x);
+  EXPECT_FALSE(no.supported);
+  EXPECT_EQ(no.explanation, refusal(on_h200(), softmax, x).what());
+}
+
+TEST_F(PlanOptions, a_plan_without_its_gpu_is_not_executed) {
+  if (stiletto::detail::cudnn::has_driver())
+    GTEST_SKIP() << "with a driver on the machine the plan may be for the GPU that is there";
+  namespace detail = stiletto::detail;
+  const auto lowered = unit::lower(dense, x, w);
+  const auto plan =
+      detail::cudnn_backend().build(lowered.graph, detail::PlanOptions(on_h200()), stiletto::Device::cuda(0));
+  try {
+    plan->execute({});
+    FAIL() << "it was executed";
+  } catch (const stiletto::DeviceError& error) {
+    EXPECT_STREQ(error.what(), "this plan was built for a GPU that is not here; it can only be inspected");
+  }
+}
+
+TEST_F(PlanOptions, a_target_wants_arrays_of_a_gpu) {
+  try {
+    stiletto::compile(on_h200(), dense, stiletto::ones({64, 128}), stiletto::ones({128, 96}));
+    FAIL() << "there is a plan";
+  } catch (const stiletto::DeviceError& error) {
+    EXPECT_STREQ(error.what(),
+                 "compile: the option target is a GPU, and the arrays are on cpu; pass spec(shape, dtype) or "
+                 "arrays on a GPU");
+  }
+}
+
+}  // namespace

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows without products: every operation, broadcasts, views, sizes and ranks.
+#include "plans/table.hpp"
+#include "support/operations.hpp"
+
+namespace plans {
+namespace {
+
+using stiletto::Slice;
+
+constexpr DType f16 = DType::float16, bf16 = DType::bfloat16, f32 = DType::float32;
+
+Array square_plus_x(const Arrays& a) { return a[0] * a[0] + a[0]; }
+Array sum_of_two(const Arrays& a) { return a[0] + a[1]; }
+
+/// What one operation alone is asked for with operands of `dtype`.
+Row alone(const support::Operation& operation, DType dtype) {
+  Row row{operation.name, operation.call, {}};
+  for (std::size_t i = 0; i < operation.arity; ++i)
+    row.operands.push_back({{4, 32, 48}, operation.operand_dtype(i, dtype)});
+  if (operation.name == "atan2") row.refusal = "no mode for atan2";
+  return row;
+}
+
+std::vector<Group> every_operation() {
+  std::vector<Group> groups;
+  constexpr std::size_t per_group = 14;
+  const DType dtypes[] = {f16, f32, bf16};
+  for (std::size_t i = 0; i < support::operations().size(); ++i) {
+    if (i % per_group == 0) groups.push_back({"operations_" + std::to_string(i / per_group), {}});
+    groups.back().rows.push_back(alone(support::operations()[i], dtypes[i % 3]));
+  }
+  return groups;
+}
+
+Group broadcasts() {
+  auto normalise = [](const Arrays& a) { return (a[0] - a[1]) * a[2] + 0.5f * a[0]; };
+  return {"broadcasts",
+          {{"row", sum_of_two, {{{64, 96}}, {{96}}}},
+           {"column", sum_of_two, {{{64, 96}}, {{64, 1}}}},
+           {"batch", sum_of_two, {{{8, 64, 96}, f32}, {{8, 1, 1}, f32}}},
+           {"one element", sum_of_two, {{{64, 96}, bf16}, {{1}, bf16}}},
+           {"row and column", normalise, {{{64, 96}, f32}, {{64, 1}, f32}, {{96}, f32}}},
+           {"batch norm, channels first",
+            [](const Arrays& a) { return (a[0] - a[1]) * a[2] * a[3] + a[4]; },
+            {{{2, 8, 5, 6}}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}},
+            "do not merge"},
+           {"both operands", sum_of_two, {{{64, 1}, f32}, {{1, 96}, f32}}, no_engine},
+           {"both operands of a matrix",
+            [](const Arrays& a) { return a[0] + a[1] * a[2]; },
+            {{{64, 1}, f32}, {{1, 96}, f32}, {{64, 96}, f32}}},
+           {"a number", [](const Arrays& a) { return stiletto::exp(a[0] * -2.0f); }, {{{64, 96}, f32}}},
+           {"a number of the caller", [](const Arrays& a) { return a[0] * a[1]; }, {{{64, 96}}, {{}, f16}}},
+           {"a store that broadcasts",
+            [](const Arrays& a) { stiletto::assign(a[0], a[1] + a[1]); },
+            {{{64, 96}}, {{96}}}}}};
+}
+
+Group views() {
+  auto halves = [](const Arrays& a) {
+    const Array gate = stiletto::slice(a[0], {Slice{}, Slice{0, 48}}),
+                value = stiletto::slice(a[0], {Slice{}, Slice{48, 96}});
+    return stiletto::tanh(gate) * value;
+  };
+  auto every_other = [](const Arrays& a) { return -stiletto::slice(a[0], {Slice{}, Slice{0, {}, 2}}); };
+  auto reversed = [](const Arrays& a) { return a[0] + stiletto::slice(a[0], {Slice{}, Slice{{}, {}, -1}}); };
+  auto all_reversed = [](const Arrays& a) {
+    const Array x = stiletto::slice(a[0], {Slice{{}, {}, -1}}),
+                y = stiletto::slice(a[1], {Slice{{}, {}, -1}});
+    stiletto::assign(x, stiletto::exp(y));
+  };
+  auto transposed = [](const Arrays& a) { return a[0] + stiletto::transpose(a[1]); };
+  auto all_transposed = [](const Arrays& a) { return stiletto::transpose(stiletto::exp(a[0]), {2, 0, 1}); };
+  return {"views",
+          {{"halves of a tensor", halves, {{{64, 96}}}},
+           {"halves of a float32 tensor", halves, {{{64, 96}, f32}}},
+           {"every other column", every_other, {{{64, 96}, f32}}},
+           {"two bytes of alignment",
+            [](const Arrays& a) { return stiletto::relu(stiletto::slice(a[0], {Slice{1, {}}})); },
+            {{{1025}}}},
+           {"gaps between rows", square_plus_x, {{{64, 96}, f16, {128, 1}}}},
+           {"channels last", square_plus_x, {{{2, 8, 5, 6}, f16, {240, 1, 48, 8}}}},
+           {"all in one permuted order", all_transposed, {{{4, 32, 48}, f32}}, no_engine},
+           {"reversed together", all_reversed, {{{4096}, f32}, {{4096}, f32}}},
+           {"one operand reversed", reversed, {{{64, 96}}}, "walked backwards"},
+           {"one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}, no_engine},
+           {"one float32 operand transposed", transposed, {{{64, 96}, f32}, {{96, 64}, f32}}, no_engine}}};
+}
+
+Group ranks() {
+  auto three = [](const Arrays& a) { return a[0] + a[1] + a[2]; };
+  const Operand rank4{{3, 5, 7, 9}}, rank5{{2, 3, 4, 5, 6}};
+  return {
+      "ranks",
+      {{"rank 4, contiguous", sum_of_two, {rank4, rank4}},
+       {"rank 5, contiguous", sum_of_two, {rank5, rank5}},
+       {"rank 8, contiguous", square_plus_x, {{{2, 1, 3, 1, 2, 4, 1, 8}}}},
+       {"rank 4, last two axes broadcast", sum_of_two, {rank4, {{3, 5, 1, 1}}}},
+       {"rank 4, the middle axes broadcast", sum_of_two, {rank4, {{3, 1, 1, 9}}}},
+       {"rank 4, every other axis broadcast", sum_of_two, {rank4, {{3, 1, 7, 1}}}, no_engine},
+       {"rank 4, an axis missing in each operand", three, {rank4, {{3, 1, 7, 9}}, {{3, 5, 1, 9}}}, no_engine},
+       {"rank 4, gaps between all rows", square_plus_x, {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}, no_engine},
+       {"rank 5, every other axis broadcast", sum_of_two, {rank5, {{1, 3, 1, 5, 1}}}, no_engine}}};
+}
+
+Group sizes() {
+  Group group{"sizes", {}};
+  const std::int64_t big = std::int64_t{1} << 31;
+  for (const std::int64_t n :
+       {std::int64_t{1}, std::int64_t{7}, std::int64_t{64}, std::int64_t{1000}, std::int64_t{65521},
+        std::int64_t{65536}, std::int64_t{1000003}, std::int64_t{1048576}, std::int64_t{1} << 26,
+        std::int64_t{1000000007}, big - 1, big})
+    group.rows.push_back({std::to_string(n), square_plus_x, {{{n}, bf16}}});
+  group.rows.push_back({"65536 batches of small matrices", sum_of_two, {{{65536, 3, 5}}, {{65536, 1, 5}}}});
+  group.rows.push_back({"a row of 2^21, times a column", sum_of_two, {{{4, 1 << 21}}, {{4, 1}}}});
+  return group;
+}
+
+/// What Hopper refuses and Blackwell takes from cuDNN 9.27 on.
+Row on_blackwell(std::string name, Function function, std::vector<Operand> operands) {
+  Row row{std::move(name), std::move(function), std::move(operands), no_engine};
+  row.plan_since = 92700;
+  return row;
+}
+
+Group blackwell() {
+  const Operand rank4{{3, 5, 7, 9}};
+  auto three = [](const Arrays& a) { return a[0] + a[1] + a[2]; };
+  auto transposed = [](const Arrays& a) { return a[0] + stiletto::transpose(a[1]); };
+  auto reversed = [](const Arrays& a) { return a[0] + stiletto::slice(a[0], {Slice{}, Slice{{}, {}, -1}}); };
+  return {"pointwise_on_b200",
+          {{"contiguous", sum_of_two, {rank4, rank4}},
+           on_blackwell("rank 4, an axis missing in each operand", three,
+                        {rank4, {{3, 1, 7, 9}}, {{3, 5, 1, 9}}}),
+           on_blackwell("rank 4, gaps between all rows", square_plus_x,
+                        {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}),
+           on_blackwell("one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}),
+           {"one operand reversed", reversed, {{{64, 96}}}, "walked backwards"}},
+          "b200"};
+}
+
+}  // namespace
+
+std::vector<Group> pointwise_groups() {
+  std::vector<Group> groups = every_operation();
+  for (Group group : {broadcasts(), views(), ranks(), sizes(), blackwell()})
+    groups.push_back(std::move(group));
+  return groups;
+}
+
+}  // namespace plans

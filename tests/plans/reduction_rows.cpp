@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows with reductions: behind products, alone as products with ones, and what no engine takes.
+#include "plans/table.hpp"
+
+namespace plans {
+namespace {
+
+using stiletto::matmul;
+using stiletto::mean;
+using stiletto::sum;
+
+constexpr DType f16 = DType::float16, bf16 = DType::bfloat16, f32 = DType::float32;
+
+const Operand left{{64, 128}}, right{{128, 96}}, wide{{256, 512}}, cube{{8, 32, 64}};
+
+Function total(stiletto::Axes axes) {
+  return [axes](const Arrays& a) { return sum(a[0], axes); };
+}
+Function average(stiletto::Axes axes) {
+  return [axes](const Arrays& a) { return mean(a[0], axes); };
+}
+Function behind_product(stiletto::Axes axes) {
+  return [axes](const Arrays& a) { return sum(matmul(a[0], a[1]), axes); };
+}
+
+Group terminal() {
+  auto with_output = [](const Arrays& a) {
+    const Array y = matmul(a[0], a[1]);
+    return Arrays{y, stiletto::abs_max(y)};
+  };
+  auto norm = [](const Arrays& a) { return stiletto::norm2(matmul(a[0], a[1]), -1); };
+  auto rounded = [](const Arrays& a) { return stiletto::cast(sum(matmul(a[0], a[1]), -1), f16); };
+  return {"reductions_behind_products",
+          {{"column sums", behind_product(0), {left, right}},
+           {"row sums", behind_product(1), {left, right}},
+           {"the sum of all", behind_product({}), {left, right}},
+           {"row sums of float32", behind_product(1), {{{64, 128}, f32}, {{128, 96}, f32}}},
+           {"row sums of a batch", behind_product(2), {{{4, 64, 128}}, {{4, 128, 96}}}},
+           {"sums over the batch", behind_product(0), {{{4, 64, 128}}, {{4, 128, 96}}}},
+           {"row means", [](const Arrays& a) { return mean(matmul(a[0], a[1]), 1); }, {left, right}},
+           {"column sums of tanh",
+            [](const Arrays& a) { return sum(stiletto::tanh(matmul(a[0], a[1]) * 0.5f), 0); },
+            {left, right}},
+           {"abs_max",
+            [](const Arrays& a) { return stiletto::abs_max(matmul(a[0], a[1])); },
+            {left, right},
+            "drops NaN"},
+           {"output and abs_max", with_output, {left, right}, "drops NaN"},
+           {"norm1 of rows",
+            [](const Arrays& a) { return stiletto::norm1(matmul(a[0], a[1]), 1); },
+            {left, right}},
+           {"norm2 of rows", norm, {left, right}, no_engine},
+           {"row maxima",
+            [](const Arrays& a) { return stiletto::max(matmul(a[0], a[1]), 1); },
+            {left, right},
+            "drops NaN"},
+           {"row minima",
+            [](const Arrays& a) { return stiletto::min(matmul(a[0], a[1]), 1); },
+            {left, right},
+            "drops NaN"},
+           {"a sum rounded to float16", rounded, {left, right}, no_engine},
+           {"softmax",
+            [](const Arrays& a) { return stiletto::softmax(matmul(a[0], a[1])); },
+            {left, right},
+            no_engine},
+           {"subtracting row means",
+            [](const Arrays& a) {
+              const Array y = matmul(a[0], a[1]);
+              return y - mean(y, -1, true);
+            },
+            {left, right},
+            no_engine}}};
+}
+
+Group as_products() {
+  auto of = [](Array (*f)(const Array&)) {
+    return Function([f](const Arrays& a) { return sum(f(a[0]), 0); });
+  };
+  return {"sums_as_products",
+          {{"column sums", total(0), {wide}},
+           {"row sums", total(1), {wide}},
+           {"row sums of bfloat16", total(1), {{{16384, 4096}, bf16}}},
+           {"column sums of bfloat16", total(0), {{{16384, 4096}, bf16}}},
+           {"column means", average(0), {wide}},
+           {"row means", average(-1), {wide}},
+           {"the sum of all", total({}), {wide}},
+           {"the mean of all", average({}), {{{1 << 20}, bf16}}},
+           {"the sum of a prime number", total({}), {{{10007}}}},
+           {"the sum of 2^26", total({}), {{{1 << 26}}}},
+           {"first axis of three", total(0), {cube}},
+           {"middle axis of three", total(1), {cube}},
+           {"last axis of three", total(2), {cube}},
+           {"outer axes of three", total({0, 2}), {cube}},
+           {"last two axes", total({1, 2}), {cube}},
+           {"channels of images", average({2, 3}), {{{2, 16, 8, 8}}}},
+           {"biases of images", total({0, 2, 3}), {{{2, 16, 8, 8}}}},
+           {"of absolute values", of(stiletto::abs), {wide}},
+           {"of relu", of(stiletto::relu), {wide}},
+           {"of a select",
+            [](const Arrays& a) { return sum(stiletto::where(a[1], a[0], a[2]), 0); },
+            {wide, {{256, 512}, DType::boolean}, wide}},
+           {"of a select of computed values",
+            [](const Arrays& a) { return sum(stiletto::where(a[1], a[0], 0.0f * a[0]), 0); },
+            {wide, {{256, 512}, DType::boolean}},
+            "would round"},
+           {"of a product", [](const Arrays& a) { return sum(a[0] * a[1], 0); }, {wide, wide}, "would round"},
+           {"of absolute values of a product",
+            [](const Arrays& a) { return sum(stiletto::abs(a[0] * a[1]), 0); },
+            {wide, wide},
+            "would round"},
+           {"of squares", of(stiletto::square), {wide}, "would round"},
+           {"of exponentials", of(stiletto::exp), {wide}, "would round"},
+           {"of values cast to float16",
+            [](const Arrays& a) { return sum(stiletto::cast(a[0], f16), 0); },
+            {{{256, 512}, f32}}}}};
+}
+
+Group refused() {
+  const Operand f32_wide{{256, 512}, f32};
+  auto of = [](auto f) { return Function([f](const Arrays& a) { return f(a[0], -1, false); }); };
+  return {"reductions_alone",
+          {{"float32 sums", total(1), {f32_wide}, "would round float32"},
+           {"float32 means", average(0), {f32_wide}, "would round float32"},
+           {"max", of(stiletto::max), {wide}, "drops NaN"},
+           {"min", of(stiletto::min), {wide}, "drops NaN"},
+           {"abs_max", of(stiletto::abs_max), {wide}, "drops NaN"},
+           {"prod", of(stiletto::prod), {wide}, no_engine},
+           {"norm1", of(stiletto::norm1), {wide}, no_engine},
+           {"norm2", of(stiletto::norm2), {wide}, no_engine},
+           {"logsumexp", of(stiletto::logsumexp), {wide}, no_engine},
+           {"softmax", [](const Arrays& a) { return stiletto::softmax(a[0]); }, {wide}, no_engine},
+           {"rms norm",
+            [](const Arrays& a) {
+              return a[0] * stiletto::rsqrt(mean(stiletto::square(a[0]), -1, true) + 1e-5f) * a[1];
+            },
+            {wide, {{512}}},
+            no_engine},
+           {"int32 sums", total(0), {{{256, 512}, DType::int32}}, "not exact"},
+           {"int8 sums", total(0), {{{256, 512}, DType::int8}}, "not exact"},
+           {"boolean counts", total(0), {{{256, 512}, DType::boolean}}, "not exact"},
+           {"float64 sums", total(0), {{{256, 512}, DType::float64}}, "would round float64"}}};
+}
+
+/// Reductions that Blackwell has engines for from cuDNN 9.27 on.
+Group blackwell() {
+  const Operand f32_wide{{256, 512}, f32};
+  auto softmax = [](const Arrays& a) { return stiletto::softmax(a[0]); };
+  Group group{"reductions_on_b200",
+              {{"softmax", softmax, {wide}},
+               {"softmax of float32", softmax, {f32_wide}},
+               {"float32 row sums", total(1), {f32_wide}},
+               {"sums of squares", [](const Arrays& a) { return sum(stiletto::square(a[0]), 1); }, {wide}},
+               {"norm2", [](const Arrays& a) { return stiletto::norm2(a[0], 1); }, {wide}}},
+              "b200"};
+  for (Row& row : group.rows) {
+    row.refusal = no_engine;
+    row.plan_since = 92700;
+  }
+  group.rows.push_back({"max", [](const Arrays& a) { return stiletto::max(a[0]); }, {wide}, "drops NaN"});
+  group.rows.push_back({"bfloat16 row sums", total(1), {{{256, 512}, bf16}}});
+  return group;
+}
+
+}  // namespace
+
+std::vector<Group> reduction_groups() { return {terminal(), as_products(), refused(), blackwell()}; }
+
+}  // namespace plans
