@@ -58,7 +58,7 @@ PYTHON
 )"
   if [ -n "$wheels" ]; then export STILETTO_CUDA_LIBRARIES="$wheels"; fi
 fi
-export STILETTO_REQUIRE_GPU=1
+export STILETTO_REQUIRE_GPU=1 STILETTO_REQUIRE_CUDNN=1
 
 rm -rf "$OUT"
 mkdir -p "$OUT/logs"
