@@ -95,6 +95,19 @@ std::string refused_pointwise(const CanonicalGraph& graph, const Value& v) {
   return "";
 }
 
+/// Whether a prologue keeps the values that it reads.
+bool is_exact_in_16_bits(const CanonicalGraph& graph, std::uint32_t index) {
+  static const std::set<Op> exact = {Op::negate, Op::abs,     Op::relu,    Op::where, Op::cast,
+                                     Op::copy,   Op::maximum, Op::minimum, Op::clamp};
+  const Value& v = graph.values[index];
+  if (!computes(v)) return true;
+  if (v.op == Op::where)
+    return is_exact_in_16_bits(graph, v.inputs[1]) && is_exact_in_16_bits(graph, v.inputs[2]);
+  for (std::size_t i = 0; i < v.arity; ++i)
+    if (!is_exact_in_16_bits(graph, v.inputs[i])) return false;
+  return exact.count(v.op) != 0;
+}
+
 std::string refused_reduction(const CanonicalGraph& graph, const Value& v) {
   if (v.op == Op::max || v.op == Op::min || v.op == Op::abs_max)
     return "cuDNN's max, min and abs_max over an axis drop NaN";
@@ -108,10 +121,7 @@ std::string refused_reduction(const CanonicalGraph& graph, const Value& v) {
   const DType from = graph.values[v.inputs[0]].dtype;
   if (from != DType::float16 && from != DType::bfloat16)
     return "sums without a product exist for 16-bit floats only, as products with ones";
-  static const std::set<Op> exact = {Op::negate, Op::abs,     Op::relu,    Op::where, Op::cast,
-                                     Op::copy,   Op::maximum, Op::minimum, Op::clamp};
-  const Value& x = graph.values[v.inputs[0]];
-  return computes(x) && exact.count(x.op) == 0 ? "the sum of a computed value would round each term" : "";
+  return is_exact_in_16_bits(graph, v.inputs[0]) ? "" : "the sum of a computed value would round each term";
 }
 
 std::string refused_product(const CanonicalGraph& graph, const Value& v) {
