@@ -146,6 +146,7 @@ void compare(benchmark::State& state, const Workload& work) {
                   ours, operands);
   const auto allocating = st::compile([&](const std::vector<st::Array>& a) { return work(a); }, operands);
   std::vector<void*> pointers;
+  pointers.reserve(operands.size() + 1);
   for (const st::Array& operand : operands) pointers.push_back(operand.raw_data());
   pointers.push_back(theirs.raw_data());
   FrontendGraph by_hand(work, pointers);
@@ -167,7 +168,7 @@ void compare(benchmark::State& state, const Workload& work) {
   device_time(stiletto, calls);
   device_time(frontend, calls);
   std::vector<double> a, b;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     a.push_back(device_time(stiletto, calls));
     b.push_back(device_time(frontend, calls));
     state.SetIterationTime(a.back() * 1e-6);

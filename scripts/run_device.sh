@@ -58,7 +58,7 @@ PYTHON
 )"
   if [ -n "$wheels" ]; then export STILETTO_CUDA_LIBRARIES="$wheels"; fi
 fi
-export STILETTO_REQUIRE_GPU=1
+export STILETTO_REQUIRE_GPU=1 STILETTO_REQUIRE_CUDNN=1
 
 rm -rf "$OUT"
 mkdir -p "$OUT/logs"
@@ -103,14 +103,13 @@ for suite in "${SUITES[@]}"; do
     smoke) add_job smoke 0 150 env STILETTO_TEST_DEVICE="$KIND" ./stiletto_numeric_tests --gtest_brief=1 --gtest_filter="$SMOKE_FILTER" ;;
     numeric) add_shards numeric "$((JOBS * 3))" 420 env STILETTO_TEST_DEVICE="$KIND" ./stiletto_numeric_tests --gtest_brief=1 ;;
     cases) add_shards cases 4 180 env STILETTO_TEST_DEVICE="$KIND" STILETTO_TEST_CHECKED=0 ./stiletto_cases_tests --gtest_brief=1 --gtest_filter="$CASES_FILTER" ;;
-    device) add_shards device 2 180 ./stiletto_device_tests --gtest_brief=1 ;;
     plans)
       if [ -e "$BIN/stiletto_plans_tests" ]; then
         add_shards plans "$JOBS" 240 ./stiletto_plans_tests --gtest_brief=1
       else
         say "plans: skipped, because this version has no stiletto_plans_tests"
       fi ;;
-    *) alone+=("$suite") ;;  # these measure time
+    *) alone+=("$suite") ;;  # these measure time, or the GPU's free memory
   esac
 done
 
@@ -134,6 +133,7 @@ export OUT TOTAL BIN
 tr '\n' '\0' <"$OUT/logs/jobs" | xargs -0 -r -n 1 -P "$JOBS" bash -c 'run_job "$1"' run_job
 for suite in ${alone[@]+"${alone[@]}"}; do
   case "$suite" in
+    device) command="./stiletto_device_tests --gtest_brief=1" ;;
     benchmarks) command="./stiletto_gpu_benchmarks --benchmark_out=benchmarks.json --benchmark_out_format=json" ;;
     frameworks) command="python3 $ROOT/benchmarks/compare_frameworks.py --json frameworks.json" ;;
     digits) command="./digits --ascii --device cuda" ;;

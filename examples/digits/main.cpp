@@ -224,7 +224,7 @@ int main(int argc, char** argv) try {
       folder = argument;
     }
   }
-  if (device != "" && device != "cpu" && device != "cuda") {
+  if (!device.empty() && device != "cpu" && device != "cuda") {
     std::cerr << "digits: the device is cpu or cuda, not " << device << ".\n" << kUsage;
     return 1;
   }

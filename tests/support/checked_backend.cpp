@@ -23,6 +23,7 @@
 #include <span>
 
 #include "backends/cudnn/given_libraries.hpp"
+#include "backends/cudnn/libraries.hpp"
 #include "compiler/backend.hpp"
 #include "core/device_memory.hpp"
 #include "core/dtype_info.hpp"
@@ -128,6 +129,7 @@ class StagedPlan : public Plan {
 
   void execute(const Invocation& call) const override {
     std::vector<Bytes> ranges;
+    ranges.reserve(call.tensors.size() + call.stores.size());
     for (std::size_t i = 0; i < call.tensors.size(); ++i)
       ranges.push_back(reach(call.tensors[i], graph_.tensors[i], graph_.extents));
     for (std::size_t i = 0; i < call.stores.size(); ++i)
@@ -320,6 +322,17 @@ const bool fake = [] {
 }();
 
 struct PrintReport : testing::Environment {
+  /// Ends with 77, which ctest shows as skipped, where plans are wanted and none can be built.
+  void SetUp() override {
+    if (checked_backend() == nullptr || variable("STILETTO_TEST_DEVICE", "cpu") != "plans") return;
+    try {
+      cudnn::libraries_for_planning();
+    } catch (const DeviceError& error) {
+      const bool fail = variable("STILETTO_REQUIRE_CUDNN", "0") == "1";
+      std::cout << (fail ? "FAILED" : "SKIPPED") << ": no plans can be built: " << error.what() << std::endl;
+      std::_Exit(fail ? 1 : 77);
+    }
+  }
   void TearDown() override {
     if (checked_backend() != nullptr) checked_backend()->print();
   }

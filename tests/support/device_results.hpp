@@ -30,8 +30,9 @@ class DeviceResults {
     const std::lock_guard lock(mutex());
     const auto at = reinterpret_cast<std::uintptr_t>(address);
     auto next = ranges().upper_bound(at);
-    if (next == ranges().begin() || at >= (--next)->second.end) return {};
-    return next->second.slack;
+    if (next == ranges().begin()) return {};
+    const Range& before = (--next)->second;
+    return at < before.end ? before.slack : Slack{};
   }
 
  private:

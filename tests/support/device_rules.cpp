@@ -39,6 +39,7 @@ bool has_product(const CanonicalGraph& graph) {
 
 std::vector<const Memory*> memory_of(const CanonicalGraph& graph) {
   std::vector<const Memory*> all;
+  all.reserve(graph.tensors.size() + graph.stores.size());
   for (const Memory& tensor : graph.tensors) all.push_back(&tensor);
   for (const auto& store : graph.stores) all.push_back(&store.tensor);
   return all;
@@ -94,8 +95,22 @@ std::string refused_pointwise(const CanonicalGraph& graph, const Value& v) {
   return "";
 }
 
+/// Whether a prologue keeps the values that it reads.
+bool is_exact_in_16_bits(const CanonicalGraph& graph, std::uint32_t index) {
+  static const std::set<Op> exact = {Op::negate, Op::abs,     Op::relu,    Op::where, Op::cast,
+                                     Op::copy,   Op::maximum, Op::minimum, Op::clamp};
+  const Value& v = graph.values[index];
+  if (!computes(v)) return true;
+  if (v.op == Op::where)
+    return is_exact_in_16_bits(graph, v.inputs[1]) && is_exact_in_16_bits(graph, v.inputs[2]);
+  for (std::size_t i = 0; i < v.arity; ++i)
+    if (!is_exact_in_16_bits(graph, v.inputs[i])) return false;
+  return exact.count(v.op) != 0;
+}
+
 std::string refused_reduction(const CanonicalGraph& graph, const Value& v) {
-  if (v.op == Op::max || v.op == Op::min) return "cuDNN's max and min over an axis drop NaN";
+  if (v.op == Op::max || v.op == Op::min || v.op == Op::abs_max)
+    return "cuDNN's max, min and abs_max over an axis drop NaN";
   if (is_exact(v.dtype)) return "sums of integers are float32 in cuDNN, which is not exact";
   if (v.dtype == DType::float64) return no_float64;
   if (v.op == Op::softmax || v.op == Op::logsumexp || v.op == Op::prod)
@@ -106,10 +121,7 @@ std::string refused_reduction(const CanonicalGraph& graph, const Value& v) {
   const DType from = graph.values[v.inputs[0]].dtype;
   if (from != DType::float16 && from != DType::bfloat16)
     return "sums without a product exist for 16-bit floats only, as products with ones";
-  static const std::set<Op> exact = {Op::negate, Op::abs,     Op::relu,    Op::where, Op::cast,
-                                     Op::copy,   Op::maximum, Op::minimum, Op::clamp};
-  const Value& x = graph.values[v.inputs[0]];
-  return computes(x) && exact.count(x.op) == 0 ? "the sum of a computed value would round each term" : "";
+  return is_exact_in_16_bits(graph, v.inputs[0]) ? "" : "the sum of a computed value would round each term";
 }
 
 std::string refused_product(const CanonicalGraph& graph, const Value& v) {
@@ -154,11 +166,22 @@ AxisMask batch_of(const CanonicalGraph& graph, const Value& product) {
   return batch;
 }
 
-/// Engines want the last axis of a pointwise graph to be the one that varies faster than the axis before it.
-bool is_column_major(const CanonicalGraph& graph, const Memory& tensor) {
+/// Whether a tensor has the last two axes, and the last of them varies faster (rows) or slower (columns).
+enum class Order { neither, rows, columns };
+Order order_in_matrix(const CanonicalGraph& graph, const Memory& tensor) {
   const std::size_t count = graph.extents.size();
-  return count >= 2 && tensor.axes.test(count - 1) && tensor.axes.test(count - 2) &&
-         tensor.strides[count - 1] > tensor.strides[count - 2];
+  if (count < 2 || !tensor.axes.test(count - 1) || !tensor.axes.test(count - 2)) return Order::neither;
+  return tensor.strides[count - 1] > tensor.strides[count - 2] ? Order::columns : Order::rows;
+}
+
+/// Engines take pointwise graphs whose last axis varies fastest; a matrix can be turned as a whole.
+bool mixes_orders(const CanonicalGraph& graph) {
+  bool rows = graph.extents.size() > 2, columns = false;
+  for (const Memory* tensor : memory_of(graph)) {
+    rows = rows || order_in_matrix(graph, *tensor) == Order::rows;
+    columns = columns || order_in_matrix(graph, *tensor) == Order::columns;
+  }
+  return rows && columns;
 }
 
 bool feeds_a_product(const CanonicalGraph& graph) {
@@ -183,15 +206,27 @@ std::string refused_layout(const CanonicalGraph& graph) {
       if (tensor->axes.test(axis) && tensor->strides[axis] < 0)
         return "an axis that some tensors walk backwards and others forwards";
   }
-  for (const Value& value : graph.values)
-    if (is(value, Family::matmul) && batch_of(graph, value).count() > 1)
-      return "more than one batch axis beside a product that do not merge";
+  for (const Value& value : graph.values) {
+    if (!is(value, Family::matmul)) continue;
+    const AxisMask batch = batch_of(graph, value);
+    if (batch.count() > 1) return "more than one batch axis beside a product that do not merge";
+    if (batch.any() && (batch & value.axes).none())
+      return "a product that others broadcast along a batch axis, which cuDNN reads at wrong places";
+  }
   if (feeds_a_product(graph)) return "a product whose operand is computed from another product";
   if (has_product(graph)) return "";
   if (graph.extents.size() > 3) return "more than three axes that do not merge";
   if (any(graph, reduces)) return "";
-  for (const Memory* tensor : memory_of(graph))
-    if (is_column_major(graph, *tensor)) return "an operand that lies in another order than the result";
+  for (const Memory& tensor : graph.tensors)
+    if (graph.extents.size() == 3 && tensor.axes.count() == 1)
+      return "an operand with one of three axes, which cuDNN reads at wrong places";
+  for (const auto& store : graph.stores) {
+    const std::size_t last = graph.extents.size() - 1;
+    const AxisMask& from = graph.values[store.value].axes;
+    if (!graph.extents.empty() && store.tensor.axes.test(last) && !from.test(last) && from.any())
+      return "a value repeated along the last axis of its store, which cuDNN writes at wrong places";
+  }
+  if (mixes_orders(graph)) return "an operand that lies in another order than the result";
   return "";
 }
 
@@ -298,15 +333,18 @@ Expectation either(std::string reason) { return {Expectation::Kind::either, std:
 }  // namespace
 
 Expectation expectation(const CanonicalGraph& graph) {
+  const auto is_fill = [&](const auto& store) {
+    return graph.values[store.value].kind == Value::Kind::scalar;
+  };
+  if (std::all_of(graph.stores.begin(), graph.stores.end(), is_fill)) return {};  // not cuDNN's work
   std::string reason = refused_layout(graph);
   for (const Value& value : graph.values)
     if (reason.empty() && computes(value)) reason = refused_operation(graph, value);
   for (const auto& store : graph.stores)
     if (reason.empty()) reason = refused_cast(graph.values[store.value].dtype, store.tensor.dtype);
+  if (reason.empty() && std::any_of(graph.stores.begin(), graph.stores.end(), is_fill))
+    return either("a fill beside computed values");
   if (!reason.empty()) return refused(reason);
-  for (const auto& store : graph.stores)
-    if (graph.values[store.value].kind == Value::Kind::scalar && store.tensor.axes.any())
-      return refused("a fill in a graph of cuDNN's");
   reason = undecided(graph);
   return reason.empty() ? Expectation{} : either(reason);
 }

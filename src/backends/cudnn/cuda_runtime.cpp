@@ -6,8 +6,10 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <thread>
 
 #include "backends/cudnn/given_libraries.hpp"
 #include "core/text.hpp"
@@ -17,6 +19,7 @@ namespace stiletto::detail::cudnn {
 namespace {
 
 std::atomic<bool> gone{false};
+pthread_t ending_thread{};  // written before gone
 
 struct GivenLibraries {
   Library runtime, driver;
@@ -39,7 +42,10 @@ void look_up(Function& function, const Library& library, const char* name) {
 /// Handlers of exit run in the reverse order of their registration: this one, registered after the runtime
 /// was opened, runs before the runtime's own.
 void watch_for_the_end() {
-  std::atexit([] { gone.store(true); });
+  std::atexit([] {
+    ending_thread = pthread_self();
+    gone.store(true);
+  });
   pthread_atfork(nullptr, nullptr, [] { gone.store(true); });
 }
 
@@ -94,6 +100,11 @@ bool cuda_is_gone() { return gone.load(std::memory_order_relaxed); }
 
 void check(cudaError_t status, const char* operation) {
   if (status == cudaSuccess) return;
+  // The process is ending in another thread, and the driver is shutting down: an exception here would end it
+  // by std::terminate on the way. This thread has nothing left to do.
+  while (status == cudaErrorCudartUnloading && cuda_is_gone() &&
+         pthread_equal(ending_thread, pthread_self()) == 0)
+    std::this_thread::sleep_for(std::chrono::hours(1));
   const CudaRuntime& runtime = cuda();
   runtime.GetLastError();  // else the caller's own next check would find this error
   int device = 0;

@@ -160,7 +160,10 @@ class Placer {
     if (axes.size() == 3 && extent(axes[0]) >= batch_limit)
       add({whole(axes[1]), whole(axes[0]), whole(axes[2])});
     add(std::move(space));
-    if (axes.size() == 2) add({whole(axes[1]), whole(axes[0])});
+    if (axes.size() != 2) return;
+    add({whole(axes[1]), whole(axes[0])});
+    if (extent(axes[0]) < batch_limit)
+      add({whole(axes[0]), whole(axes[1]), Part{}});  // gaps between the columns
   }
 
   Part inner(std::size_t axis, std::int64_t width) const { return {static_cast<int>(axis), width, 1}; }

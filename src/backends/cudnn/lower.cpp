@@ -39,6 +39,7 @@ class Lowering {
     std::vector<std::uint32_t> stored;
     for (const Store& store : graph_.stores) stored.push_back(lower(store.value, geometry_.space));
     for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored[s]);
+    check_strides();
     check_broadcasts();
     check_prologues();
     return std::move(builder_.graph_);
@@ -137,6 +138,8 @@ class Lowering {
     for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
       if (value.contracted.test(axis)) inner = {static_cast<int>(axis), graph_.extents[axis], 1};
     std::uint32_t left = value.inputs[0], right = value.inputs[1];
+    if (!has(graph_.values[left].axes, inner) != !has(graph_.values[right].axes, inner))
+      throw NotLowered{"an operand of a product that repeats along the summed axis, which cuDNN reads once"};
     Layout rows = layout, columns = layout;
     // (a·b)ᵀ is bᵀ·aᵀ: whichever operand has the axis that lies in the rows is the left one.
     if (has(graph_.values[right].axes, row_of_layout(rows)) &&
@@ -255,15 +258,17 @@ class Lowering {
     return left == dims ? result : reduce(Op::sum, result, DType::float32, left);
   }
 
-  /// A prologue is rounded to the operand's type, so only what is exact there may stand in one.
+  /// A prologue is rounded to the operand's type, so every value in it has to be exact there: memory, casts,
+  /// and what chooses among exact values or changes their signs.
   void check_exact_prologue(std::uint32_t index) const {
     const Value& value = graph_.values[index];
-    if (value.kind != Value::Kind::operation) return;
-    static constexpr Op exact[] = {Op::negate, Op::abs,     Op::relu,    Op::where, Op::cast,
+    if (value.kind != Value::Kind::operation || value.op == Op::cast || value.dtype == DType::boolean) return;
+    static constexpr Op exact[] = {Op::negate, Op::abs,     Op::relu,    Op::where,
                                    Op::copy,   Op::maximum, Op::minimum, Op::clamp};
     if (std::find(std::begin(exact), std::end(exact), value.op) == std::end(exact))
       throw NotLowered{text("the sum of a ", name_of(value.op),
                             " as a product with ones would round each term to ", value.dtype)};
+    for (std::size_t i = 0; i < value.arity; ++i) check_exact_prologue(value.inputs[i]);
   }
 
   std::uint32_t ones(DType dtype, std::size_t rank) {
@@ -310,7 +315,6 @@ class Lowering {
   void write(std::size_t s, std::uint32_t x) {
     const Store& store = graph_.stores[s];
     EngineTensor t = memory(store.tensor, geometry_.space);
-    check_written_order(t);
     t.role = EngineTensor::Role::output;
     t.source = static_cast<std::uint32_t>(s);
     if (needs_conversion(builder_.at(x), store))
@@ -325,16 +329,26 @@ class Lowering {
     builder_.at(x) = std::move(t);
   }
 
-  /// Products whose batch varies fastest in memory came out as garbage (float32, cuDNN 9.19) or not at all.
-  void check_written_order(const EngineTensor& t) const {
-    const bool product = std::any_of(builder_.graph_.nodes.begin(), builder_.graph_.nodes.end(),
-                                     [](const EngineNode& node) { return node.op == Op::matmul; });
-    if (!product) return;
-    const auto contiguous = [&](std::size_t i) { return t.dims[i] == 1 || t.strides[i] == 1; };
-    const std::size_t rank = t.dims.size();
-    const bool several = t.dims[rank - 1] > 1 || t.dims[rank - 2] > 1;
-    if (several && !contiguous(rank - 1) && !contiguous(rank - 2))
-      throw NotLowered{"neither the rows nor the columns of a product's output are contiguous in memory"};
+  /// Engines take the innermost dimension for contiguous (9.19): pointwise ones the last that has an extent,
+  /// products one of the two matrix dimensions.
+  void check_strides() const {
+    const bool product = has_product();
+    for (const EngineTensor& t : builder_.graph_.tensors) {
+      if (t.role != EngineTensor::Role::input && t.role != EngineTensor::Role::output) continue;
+      const std::size_t rank = t.dims.size();
+      const bool columns = t.dims[rank - 1] == 1 || t.strides[rank - 1] == 1;
+      const bool rows = product && (t.dims[rank - 2] == 1 || t.strides[rank - 2] == 1);
+      if (columns || rows) continue;
+      const bool input = t.role == EngineTensor::Role::input;
+      throw NotLowered{
+          text((input ? graph_.tensors[t.source] : graph_.stores[t.source].tensor).name,
+               " has gaps between its elements along every axis that cuDNN could walk innermost")};
+    }
+  }
+
+  bool has_product() const {
+    return std::any_of(builder_.graph_.nodes.begin(), builder_.graph_.nodes.end(),
+                       [](const EngineNode& node) { return node.op == Op::matmul; });
   }
 
   /// Nodes before a float32 product overwrite what they read (9.19, engine 7): a second reader gets the first

@@ -37,6 +37,8 @@ class PointwiseLowering {
                                  held);
       case Op::square:
         return builder_.pointwise(Op::multiply, {inputs_[0], inputs_[0]}, held);
+      case Op::leaky_relu:
+        return leaky_relu(held);
       case Op::sin:
       case Op::cos:
       case Op::tan:
@@ -61,11 +63,23 @@ class PointwiseLowering {
   bool is_float32() const { return value_.dtype == DType::float32; }
 
   std::uint32_t plain(DType dtype) {
-    double coefficient = 0;
-    if (const auto* c = std::get_if<CoefficientAttributes>(&value_.attributes))
-      coefficient = c->coefficient.value;
-    if (inputs_.size() == 1) return builder_.pointwise(value_.op, {inputs_[0]}, dtype, coefficient);
-    return builder_.pointwise(value_.op, {inputs_[0], inputs_[1]}, dtype, coefficient);
+    if (inputs_.size() == 1) return builder_.pointwise(value_.op, {inputs_[0]}, dtype, coefficient());
+    return builder_.pointwise(value_.op, {inputs_[0], inputs_[1]}, dtype, coefficient());
+  }
+
+  double coefficient() const {
+    const auto* attributes = std::get_if<CoefficientAttributes>(&value_.attributes);
+    return attributes == nullptr ? 0 : attributes->coefficient.value;
+  }
+
+  /// cuDNN takes the greater of x and slope·x, which slopes above 1 turn round.
+  std::uint32_t leaky_relu(DType dtype) {
+    const std::uint32_t x = inputs_[0];
+    if (coefficient() <= 1) return plain(dtype);
+    const std::uint32_t scaled =
+        builder_.pointwise(Op::multiply, {x, builder_.constant(coefficient())}, dtype);
+    const std::uint32_t negative = builder_.pointwise(Op::less, {x, builder_.constant(0)}, DType::boolean);
+    return builder_.select(negative, scaled, x, dtype);
   }
 
   std::uint32_t mask(std::size_t i) { return builder_.convert(inputs_[i], dtypes_[i], DType::boolean); }
