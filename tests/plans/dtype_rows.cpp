@@ -29,13 +29,14 @@ std::vector<Group> casts() {
       {cast_row(f32, f16), cast_row(f16, f32), cast_row(bf16, f16), cast_row(f32, bf16), cast_row(f32, e4m3),
        cast_row(f16, e4m3), cast_row(f32, e5m2), cast_row(bf16, e5m2), cast_row(e4m3, f16),
        cast_row(e5m2, f32), cast_row(e4m3, e5m2), cast_row(i8, f16), cast_row(u8, f32), cast_row(i32, f32),
-       cast_row(boolean, f16), cast_row(f32, f64), cast_row(f64, f32, "kernel compilation failure"),
+       cast_row(boolean, f16), cast_row(f32, f64, "float64 in products only"),
+       cast_row(f64, f32, "float64 in products only"),
        cast_row(f32, DType::float4_e2m1, "only as part of block scaling")}};
   Group integers{"casts_to_integers",
                  {cast_row(f32, i8), cast_row(f16, u8), cast_row(bf16, i32), cast_row(f32, i32),
-                  cast_row(f16, i64), cast_row(i8, i32), cast_row(u8, i32), cast_row(boolean, i32),
-                  cast_row(f16, boolean), cast_row(i8, boolean), cast_row(i32, i8, "wraps"),
-                  cast_row(i8, u8, "wraps"), cast_row(i64, i32, "wraps")}};
+                  cast_row(f16, i64, "arithmetic of int64"), cast_row(i8, i32), cast_row(u8, i32),
+                  cast_row(boolean, i32), cast_row(f16, boolean), cast_row(i8, boolean),
+                  cast_row(i32, i8, "wraps"), cast_row(i8, u8, "wraps"), cast_row(i64, i32, "wraps")}};
   return {floats, integers};
 }
 
@@ -94,8 +95,11 @@ Group integers() {
        {"uint8 relu", [](const Arrays& a) { return stiletto::relu(a[0]); }, {matrix(u8)}},
        {"int8 scaled", [](const Arrays& a) { return cast(a[0], f32) * 0.125f; }, {matrix(i8)}},
        {"int8 quotient", [](const Arrays& a) { return a[0] / a[1]; }, {matrix(i8), matrix(i8)}},
-       {"float64 sum", add, {matrix(f64), matrix(f64)}, no_engine},
-       {"float64 exp", [](const Arrays& a) { return stiletto::exp(a[0]); }, {matrix(f64)}, no_engine}}};
+       {"float64 sum", add, {matrix(f64), matrix(f64)}, "float64 in products only"},
+       {"float64 exp",
+        [](const Arrays& a) { return stiletto::exp(a[0]); },
+        {matrix(f64)},
+        "float64 in products only"}}};
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ Group broadcasts() {
             [](const Arrays& a) { return (a[0] - a[1]) * a[2] * a[3] + a[4]; },
             {{{2, 8, 5, 6}}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}},
             "do not merge"},
-           {"both operands", sum_of_two, {{{64, 1}, f32}, {{1, 96}, f32}}},
+           {"both operands", sum_of_two, {{{64, 1}, f32}, {{1, 96}, f32}}, "do not merge"},
            {"both operands of a matrix",
             [](const Arrays& a) { return a[0] + a[1] * a[2]; },
             {{{64, 1}, f32}, {{1, 96}, f32}, {{64, 96}, f32}}},

@@ -180,7 +180,7 @@ Group operand_dtypes() {
        {"float64 and relu",
         [](const Arrays& a) { return stiletto::relu(matmul(a[0], a[1])); },
         {matrix(32, 32, f64), matrix(32, 32, f64)},
-        no_engine}}};
+        "float64 in products only"}}};
 }
 
 }  // namespace

@@ -26,6 +26,11 @@ class Lowering {
   }
 
   EngineGraph run() {
+    if (graph_.compute_dtype == DType::float64)
+      for (const Value& value : graph_.values)
+        if (value.kind == Value::Kind::operation && value.contracted.any() && value.dtype != DType::float64)
+          throw NotLowered{
+              "narrower types are not accumulated in float64 by cuDNN; leave compute_dtype at float32"};
     // Beyond any engine, and values are lowered by recursion.
     constexpr std::size_t most_values = 2000;
     if (graph_.values.size() > most_values)
@@ -39,6 +44,7 @@ class Lowering {
     std::vector<std::uint32_t> stored;
     for (const Store& store : graph_.stores) stored.push_back(lower(store.value, geometry_.space));
     for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored[s]);
+    check_types();
     check_strides();
     check_broadcasts();
     check_prologues();
@@ -138,7 +144,7 @@ class Lowering {
     for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
       if (value.contracted.test(axis)) inner = {static_cast<int>(axis), graph_.extents[axis], 1};
     std::uint32_t left = value.inputs[0], right = value.inputs[1];
-    if (!has(graph_.values[left].axes, inner) != !has(graph_.values[right].axes, inner))
+    if (inner.axis >= 0 && !(has(graph_.values[left].axes, inner) && has(graph_.values[right].axes, inner)))
       throw NotLowered{"an operand of a product that repeats along the summed axis, which cuDNN reads once"};
     Layout rows = layout, columns = layout;
     // (a·b)ᵀ is bᵀ·aᵀ: whichever operand has the axis that lies in the rows is the left one.
@@ -149,6 +155,10 @@ class Lowering {
     row_of_layout(columns) = inner;
     std::uint32_t a = operand(left, rows), b = operand(right, columns);
     if (builder_.at(a).dtype != builder_.at(b).dtype) {  // engines want one type; the common one holds both
+      for (std::uint32_t operand : {a, b})
+        if (!is_floating(builder_.at(operand).dtype) && !is_float8(builder_.at(operand).dtype))
+          throw NotLowered{text("a product of ", builder_.at(a).dtype, " and ", builder_.at(b).dtype,
+                                "; cast the integers first")};
       a = builder_.convert(a, graph_.values[left].dtype, value.dtype);
       b = builder_.convert(b, graph_.values[right].dtype, value.dtype);
     }
@@ -194,6 +204,8 @@ class Lowering {
 
   std::uint32_t reduction(const Value& value, const Layout& layout) {
     if (value.contracted.none()) return single(value, layout);
+    if ((value.contracted & graph_.values[value.inputs[0]].axes) != value.contracted)
+      throw NotLowered{text(name_of(value.op), " over an axis along which its operand repeats")};
     if (geometry_.summed) return sum_as_product(value, layout);
     std::uint32_t x = lower(value.inputs[0], layout);
     check_exact(value);
@@ -378,27 +390,68 @@ class Lowering {
     }
   }
 
-  /// The pointwise engine reads operands that lack two of the three dimensions, and identities that broadcast
-  /// along the columns, at wrong places (9.19).
+  /// The pointwise engine reads operands that lack two of the three dimensions at wrong places, and those
+  /// that lack one if there are no columns or gaps in them; it writes no output that lacks a dimension
+  /// (9.19).
   void check_broadcasts() const {
-    if (geometry_.space.size() > 3) return;  // other engines
+    if (geometry_.space.size() > 3 || has_product()) return;  // other engines
     Dims whole(geometry_.space.size(), 1);
-    for (const EngineNode& node : builder_.graph_.nodes) {
-      if (node.op == Op::matmul) return;
-      const Dims& dims = builder_.at(node.output).dims;
-      for (std::size_t i = 0; i < dims.size(); ++i) whole[i] = std::max(whole[i], dims[i]);
-    }
+    for (const EngineNode& node : builder_.graph_.nodes)
+      for (std::size_t i = 0; i < whole.size(); ++i)
+        whole[i] = std::max(whole[i], builder_.at(node.output).dims[i]);
     for (const EngineTensor& t : builder_.graph_.tensors) {
-      if (t.role != EngineTensor::Role::input) continue;
       std::size_t missing = 0, there = 0;
       for (std::size_t i = 0; i < whole.size(); ++i) {
         missing += whole[i] > 1 && t.dims[i] == 1 ? 1U : 0U;
         there += t.dims[i] > 1 ? 1U : 0U;
       }
-      if (missing > 1 && there > 0)
-        throw NotLowered{text(graph_.tensors[t.source].name,
-                              " spans one of several axes that do not merge, which cuDNN "
-                              "reads at wrong places")};
+      if (t.role == EngineTensor::Role::output && missing > 0 && !has_reduction())
+        throw NotLowered{"results over different axes, of which cuDNN writes the shorter at wrong places"};
+      if (t.role != EngineTensor::Role::input || missing == 0 || there == 0) continue;
+      if (missing > 1 || whole.back() == 1 || !is_packed(t))
+        throw NotLowered{
+            text(graph_.tensors[t.source].name,
+                 " spans some of several axes that do not merge, or has gaps there, and cuDNN reads "
+                 "it at wrong places")};
+    }
+  }
+
+  static bool is_packed(const EngineTensor& t) {
+    std::int64_t stride = 1;
+    for (std::size_t i = t.dims.size(); i-- > 0; stride *= t.dims[i])
+      if (t.dims[i] > 1 && t.strides[i] != stride) return false;
+    return true;
+  }
+
+  bool has_reduction() const {
+    return std::any_of(builder_.graph_.nodes.begin(), builder_.graph_.nodes.end(),
+                       [](const EngineNode& node) { return row_of(node.op).family == Family::reduction; });
+  }
+
+  /// What no kernel computes with, or only through float32: 64-bit types, 32-bit integers but as numbers to
+  /// convert from, and 8-bit matrices whose rows are not whole vectors of 16 bytes (illegal accesses, 9.19).
+  void check_types() const {
+    for (const EngineTensor& t : builder_.graph_.tensors) {
+      if (t.dtype == DType::int64) throw NotLowered{"cuDNN has no arithmetic of int64"};
+      const bool memory = t.role == EngineTensor::Role::input || t.role == EngineTensor::Role::output;
+      if (!memory || bits_of(t.dtype) != 8 || !has_product()) continue;
+      constexpr std::int64_t vector = 16;
+      for (std::size_t i = 0; i < t.dims.size(); ++i) {
+        const bool innermost = t.strides[i] == 1;
+        if (t.dims[i] > 1 && (innermost ? t.dims[i] : t.strides[i]) % vector != 0)
+          throw NotLowered{
+              text("a product with a matrix of ", t.dtype, " whose rows are no multiple of 16 elements")};
+      }
+    }
+    for (const EngineNode& node : builder_.graph_.nodes) {
+      if (node.op == Op::matmul) continue;
+      for (std::uint32_t tensor : {node.inputs[0], node.output}) {
+        if (builder_.at(tensor).dtype == DType::float64)
+          throw NotLowered{"cuDNN computes with float64 in products only"};
+      }
+      const DType from = builder_.at(node.inputs[0]).dtype, to = builder_.at(node.output).dtype;
+      if (from == DType::int32 && node.op == Op::copy && to != DType::float32)
+        throw NotLowered{text("int32 becomes ", to, " through float32, which is not exact")};
     }
   }
 
