@@ -70,7 +70,7 @@ std::string refused_cast(DType from, DType to) {
 /// A column and a row, neither of which has both of the last two axes.
 bool is_outer(const CanonicalGraph& graph, const Value& a, const Value& b) {
   const std::size_t count = graph.extents.size();
-  if (count < 2 || has_product(graph)) return false;
+  if (count < 3 || has_product(graph)) return false;  // two axes: see undecided()
   const auto column = [&](const Value& v) { return v.axes.test(count - 2) && !v.axes.test(count - 1); };
   const auto row = [&](const Value& v) { return v.axes.test(count - 1) && !v.axes.test(count - 2); };
   return (column(a) && row(b)) || (row(a) && column(b));
@@ -129,6 +129,8 @@ std::string refused_product(const CanonicalGraph& graph, const Value& v) {
   if (v.contracted.count() > 1) return "a product over two axes that do not merge";
   if (operand(0).kind == Value::Kind::scalar || operand(1).kind == Value::Kind::scalar)
     return "a product with a number";
+  if ((operand(0).axes & v.contracted).none() != (operand(1).axes & v.contracted).none())
+    return "an operand of a product that repeats along the summed axis, which cuDNN reads once";
   const auto& attributes = std::get<MatmulAttributes>(v.attributes);
   if (is_integer(v.dtype)) {
     if (operand(0).dtype != DType::int8 || operand(1).dtype != DType::int8)
@@ -223,10 +225,14 @@ std::string refused_layout(const CanonicalGraph& graph) {
   for (const auto& store : graph.stores) {
     const std::size_t last = graph.extents.size() - 1;
     const AxisMask& from = graph.values[store.value].axes;
-    if (!graph.extents.empty() && store.tensor.axes.test(last) && !from.test(last) && from.any())
+    if (graph.extents.size() == 3 && store.tensor.axes.test(last) && !from.test(last) && from.any())
       return "a value repeated along the last axis of its store, which cuDNN writes at wrong places";
   }
+  if (graph.extents.size() < 3) return "";
   if (mixes_orders(graph)) return "an operand that lies in another order than the result";
+  for (const Memory* tensor : memory_of(graph))
+    if (tensor->axes.test(2) && tensor->strides[2] != 1)
+      return "gaps along the last of three axes, which cuDNN takes for contiguous";
   return "";
 }
 
@@ -320,6 +326,10 @@ std::string undecided(const CanonicalGraph& graph) {
     for (std::size_t i = 0; computes(v) && v.arity == 3 && i < 3; ++i)
       if (is_outer(graph, graph.values[v.inputs[i]], graph.values[v.inputs[(i + 1) % 3]]))
         return "a column and a row among three operands";
+  // Two axes can be placed as (1, rows, columns), turned, or as (batch, rows, 1).
+  if (graph.extents.size() == 2 && mixes_orders(graph)) return "two axes in several orders";
+  for (const Memory* tensor : memory_of(graph))
+    if (graph.extents.size() == 2 && !whole(tensor->axes)) return "two axes and broadcasting";
   for (const auto& store : graph.stores) {
     if (!whole(store.tensor.axes)) return "results over different axes";
     if (!whole(graph.values[store.value].axes)) return "a value that is broadcast when it is stored";
