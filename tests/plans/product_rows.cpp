@@ -107,6 +107,10 @@ Group around() {
   auto swiglu = [](const Arrays& a) { return stiletto::silu(matmul(a[0], a[1])) * matmul(a[0], a[2]); };
   auto prologue = [](const Arrays& a) { return matmul(stiletto::relu(a[0]), a[1]); };
   auto scaled = [](const Arrays& a) { return matmul(a[0] * a[2], a[1]); };
+  auto read_twice = [](const Arrays& a) {
+    const Array y = stiletto::exp(a[0]);
+    return matmul(y + stiletto::relu(y), a[1]);
+  };
   auto update = [](const Arrays& a) { stiletto::matmul_into(a[2], a[0], a[1], 0.5, 2); };
   auto overwrite = [](const Arrays& a) { stiletto::matmul_into(a[2], a[0], a[1]); };
   auto residual = [](const Arrays& a) { return a[0] + matmul(a[0], a[1]); };
@@ -127,6 +131,11 @@ Group around() {
        {"relu before, float32", prologue, {matrix(64, 128, f32), matrix(128, 96, f32)}},
        {"rows scaled before", scaled, {left, right, {{64, 1}}}},
        {"inner axis scaled before", scaled, {left, right, {{128}}}},
+       {"a value read twice before", read_twice, {left, right}},
+       {"a float32 value read twice before",
+        read_twice,
+        {matrix(64, 128, f32), matrix(128, 96, f32)},
+        "read twice before a product"},
        {"alpha and beta in place", update, {left, right, square}},
        {"alpha and beta in place, float32",
         update,

@@ -33,7 +33,7 @@ class Function {
  public:
   template <class F>
     requires std::is_invocable_v<const F&, const Arrays&>
-  Function(F f)  // a lambda in a table
+  Function(const F& f)  // a lambda in a table
       : call_([f](const Arrays& a) -> Arrays {
           using Result = std::invoke_result_t<const F&, const Arrays&>;
           if constexpr (std::is_void_v<Result>) {
