@@ -212,13 +212,22 @@ std::string refused_layout(const CanonicalGraph& graph) {
     if (!is(value, Family::matmul)) continue;
     const AxisMask batch = batch_of(graph, value);
     if (batch.count() > 1) return "more than one batch axis beside a product that do not merge";
-    if (batch.any() && (batch & value.axes).none())
+    const AxisMask own =
+        graph.values[value.inputs[0]].axes | graph.values[value.inputs[1]].axes;  // without a third operand's
+    if (batch.any() && (batch & own).none())
       return "a product that others broadcast along a batch axis, which cuDNN reads at wrong places";
   }
   if (feeds_a_product(graph)) return "a product whose operand is computed from another product";
   if (has_product(graph)) return "";
   if (graph.extents.size() > 3) return "more than three axes that do not merge";
-  if (any(graph, reduces)) return "";
+  const auto all_gaps = [&](const Memory& tensor) {
+    return tensor.axes.any() &&
+           std::find(tensor.strides.begin(), tensor.strides.end(), 1) == tensor.strides.end();
+  };
+  if (any(graph, reduces))
+    return std::any_of(graph.tensors.begin(), graph.tensors.end(), all_gaps)
+               ? "gaps along every axis of what is summed"
+               : "";
   for (const Memory& tensor : graph.tensors)
     if (graph.extents.size() == 3 && tensor.axes.count() == 1)
       return "an operand with one of three axes, which cuDNN reads at wrong places";
@@ -319,6 +328,9 @@ std::string undecided(const CanonicalGraph& graph) {
     if (is(v, Family::pointwise) && (row_of(v.op).rule == TypeRule::logical || v.operand == DType::boolean))
       for (std::size_t i = 0; i < v.arity; ++i)
         if (!whole(graph.values[v.inputs[i]].axes)) return "logical operations with broadcasting";
+  for (const Value& v : graph.values)
+    if (reduces(v) && (graph.values[v.inputs[0]].axes & v.contracted).count() < v.contracted.count())
+      return "a sum over an axis along which its operand repeats";
   if (any(graph, reduces))
     return graph.extents.size() > 2 || graph.stores.size() > 1 ? "sums of three axes and beside other results"
                                                                : "";
@@ -326,6 +338,9 @@ std::string undecided(const CanonicalGraph& graph) {
     for (std::size_t i = 0; computes(v) && v.arity == 3 && i < 3; ++i)
       if (is_outer(graph, graph.values[v.inputs[i]], graph.values[v.inputs[(i + 1) % 3]]))
         return "a column and a row among three operands";
+  for (const Memory* tensor : memory_of(graph))
+    if (graph.extents.size() == 1 && tensor->axes.any() && tensor->strides[0] != 1)
+      return "gaps along the only axis";
   // Two axes can be placed as (1, rows, columns), turned, or as (batch, rows, 1).
   if (graph.extents.size() == 2 && mixes_orders(graph)) return "two axes in several orders";
   for (const Memory* tensor : memory_of(graph))
