@@ -21,7 +21,8 @@ cudnn graph, 1 x 64 x 96
   t0 = tensor0: float16(1, 64, 96) strides (6144, 96, 1)
   t1 = tensor1: float16(1, 1, 96) strides (96, 96, 1)
   t2 = add(t0, t1) in float32: store0: float16(1, 64, 96) strides (6144, 96, 1)
-else 1 x 96 x 64
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost
+else 64 x 96 x 1
 )");
 }
 
@@ -32,7 +33,8 @@ cudnn graph, 1 x 64 x 96
   t0 = tensor0: float16(1, 64, 96) strides (6144, 96, 1)
   t1 = tensor1: float32(1, 64, 1) strides (64, 1, 1)
   t2 = add(t0, t1) in float32: store0: float32(1, 64, 96) strides (6144, 96, 1)
-else 1 x 96 x 64
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost
+else 64 x 96 x 1
 )");
 }
 
@@ -43,7 +45,8 @@ cudnn graph, 1 x 8 x 6144
   t0 = tensor0: float32(1, 8, 6144) strides (49152, 6144, 1)
   t1 = tensor1: float32(1, 1, 6144) strides (6144, 6144, 1)
   t2 = add(t0, t1) in float32: store0: float32(1, 8, 6144) strides (49152, 6144, 1)
-else 1 x 6144 x 8
+not 1 x 6144 x 8: arg0 has gaps between its elements along every axis that cuDNN could walk innermost
+else 8 x 6144 x 1
 )");
 }
 
@@ -91,6 +94,7 @@ cudnn graph, 1 x 64 x 96
   t1 = negate(t0) in float32: float32(1, 1, 96)
   t2 = identity(t1) in float32: store0: float32(1, 64, 96) strides (6144, 96, 1)
 not 1 x 96 x 64: a store that repeats its value along the columns, which cuDNN writes at wrong places
+else 64 x 96 x 1
 )");
 }
 
@@ -98,21 +102,23 @@ TEST(EnginePointwise, a_store_that_repeats_columns) {
   auto f = [](const Array& to, const Array& x) { stiletto::assign(to, -x); };
   expect_text(engine_text(f, on_cpu({64, 96}), on_cpu({64, 1})), R"(
 not 1 x 64 x 96: a store that repeats its value along the columns, which cuDNN writes at wrong places
-cudnn graph, 1 x 96 x 64
-  t0 = tensor0: float32(1, 1, 64) strides (64, 64, 1)
-  t1 = negate(t0) in float32: float32(1, 1, 64)
-  t2 = identity(t1) in float32: store0: float32(1, 96, 64) strides (6144, 1, 96)
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost
+cudnn graph, 64 x 96 x 1
+  t0 = tensor0: float32(64, 1, 1) strides (1, 1, 1)
+  t1 = negate(t0) in float32: float32(64, 1, 1)
+  t2 = identity(t1) in float32: store0: float32(64, 96, 1) strides (96, 1, 1)
 )");
 }
 
 TEST(EnginePointwise, one_operand_transposed) {
   auto f = [](const Array& x, const Array& y) { return x + stiletto::transpose(y); };
   expect_text(engine_text(f, on_cpu({64, 96}), on_cpu({96, 64})), R"(
-cudnn graph, 1 x 64 x 96
-  t0 = tensor0: float32(1, 64, 96) strides (6144, 96, 1)
-  t1 = tensor1: float32(1, 64, 96) strides (6144, 1, 64)
-  t2 = add(t0, t1) in float32: store0: float32(1, 64, 96) strides (6144, 96, 1)
-else 1 x 96 x 64
+not 1 x 64 x 96: arg1 has gaps between its elements along every axis that cuDNN could walk innermost
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost
+cudnn graph, 64 x 96 x 1
+  t0 = tensor0: float32(64, 96, 1) strides (96, 1, 1)
+  t1 = tensor1: float32(64, 96, 1) strides (1, 64, 1)
+  t2 = add(t0, t1) in float32: store0: float32(64, 96, 1) strides (96, 1, 1)
 )");
 }
 
@@ -426,6 +432,7 @@ TEST(EnginePointwise, a_fill_beside_values) {
   expect_text(engine_text(f, on_cpu({64}), on_cpu({64})), R"(
 not 1 x 64 x 64: a plain fill beside computed values; fill that array in a call of its own
 not 1 x 64 x 64: a plain fill beside computed values; fill that array in a call of its own
+not 64 x 64 x 1: a plain fill beside computed values; fill that array in a call of its own
 )");
 }
 

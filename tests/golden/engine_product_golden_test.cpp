@@ -126,7 +126,7 @@ cudnn graph, 1 x 64 x 96
 TEST(EngineProduct, batch_innermost) {
   auto f = [](const Array& x, const Array& w) { return transpose(matmul(x, w), {1, 2, 0}); };
   expect_text(engine_text(f, on_cpu({4, 64, 128}), on_cpu({4, 128, 96})), R"(
-not 4 x 64 x 96: neither the rows nor the columns of a product's output are contiguous in memory
+not 4 x 64 x 96: out0 has gaps between its elements along every axis that cuDNN could walk innermost
 )");
 }
 
@@ -281,7 +281,7 @@ TEST(EngineProduct, a_number_as_an_operand) {
     return matmul(x, stiletto::broadcast_to(number, {128, 96}));
   };
   expect_text(engine_text(f, on_cpu({64, 128}), Array(2.0f)), R"(
-not 96 x 64 x 1: a product with a number as an operand
+not 96 x 64 x 1: an operand of a product that repeats along the summed axis, which cuDNN reads once
 )");
 }
 

@@ -75,7 +75,7 @@ Group orders() {
            {"relu, then transposed", relu_transposed, {left, right}},
            {"rows of heads", rows_of_heads, {{{4, 64, 128}}, {{4, 128, 96}}}},
            {"gaps between rows", product, {{{64, 128}, f16, {256, 1}}, right}},
-           {"batch innermost", batch_last, {{{4, 64, 128}}, {{4, 128, 96}}}, "contiguous in memory"}}};
+           {"batch innermost", batch_last, {{{4, 64, 128}}, {{4, 128, 96}}}, "gaps between its elements"}}};
 }
 
 Group batches() {
