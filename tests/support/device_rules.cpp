@@ -111,6 +111,8 @@ bool is_exact_in_16_bits(const CanonicalGraph& graph, std::uint32_t index) {
 std::string refused_reduction(const CanonicalGraph& graph, const Value& v) {
   if (v.op == Op::max || v.op == Op::min || v.op == Op::abs_max)
     return "cuDNN's max, min and abs_max over an axis drop NaN";
+  if ((graph.values[v.inputs[0]].axes & v.contracted).count() < v.contracted.count())
+    return "a sum over an axis along which its operand repeats, which cuDNN does not see";
   if (is_exact(v.dtype)) return "sums of integers are float32 in cuDNN, which is not exact";
   if (v.dtype == DType::float64) return no_float64;
   if (v.op == Op::softmax || v.op == Op::logsumexp || v.op == Op::prod)
@@ -221,7 +223,7 @@ std::string refused_layout(const CanonicalGraph& graph) {
   if (has_product(graph)) return "";
   if (graph.extents.size() > 3) return "more than three axes that do not merge";
   const auto all_gaps = [&](const Memory& tensor) {
-    return tensor.axes.any() &&
+    return graph.extents.size() > 1 && tensor.axes.any() &&
            std::find(tensor.strides.begin(), tensor.strides.end(), 1) == tensor.strides.end();
   };
   if (any(graph, reduces))
@@ -328,9 +330,6 @@ std::string undecided(const CanonicalGraph& graph) {
     if (is(v, Family::pointwise) && (row_of(v.op).rule == TypeRule::logical || v.operand == DType::boolean))
       for (std::size_t i = 0; i < v.arity; ++i)
         if (!whole(graph.values[v.inputs[i]].axes)) return "logical operations with broadcasting";
-  for (const Value& v : graph.values)
-    if (reduces(v) && (graph.values[v.inputs[0]].axes & v.contracted).count() < v.contracted.count())
-      return "a sum over an axis along which its operand repeats";
   if (any(graph, reduces))
     return graph.extents.size() > 2 || graph.stores.size() > 1 ? "sums of three axes and beside other results"
                                                                : "";
