@@ -70,7 +70,7 @@ std::string refused_cast(DType from, DType to) {
 /// A column and a row, neither of which has both of the last two axes.
 bool is_outer(const CanonicalGraph& graph, const Value& a, const Value& b) {
   const std::size_t count = graph.extents.size();
-  if (count < 2 || has_product(graph)) return false;
+  if (count < 3 || has_product(graph)) return false;  // two axes: see undecided()
   const auto column = [&](const Value& v) { return v.axes.test(count - 2) && !v.axes.test(count - 1); };
   const auto row = [&](const Value& v) { return v.axes.test(count - 1) && !v.axes.test(count - 2); };
   return (column(a) && row(b)) || (row(a) && column(b));
@@ -111,6 +111,8 @@ bool is_exact_in_16_bits(const CanonicalGraph& graph, std::uint32_t index) {
 std::string refused_reduction(const CanonicalGraph& graph, const Value& v) {
   if (v.op == Op::max || v.op == Op::min || v.op == Op::abs_max)
     return "cuDNN's max, min and abs_max over an axis drop NaN";
+  if ((graph.values[v.inputs[0]].axes & v.contracted).count() < v.contracted.count())
+    return "a sum over an axis along which its operand repeats, which cuDNN does not see";
   if (is_exact(v.dtype)) return "sums of integers are float32 in cuDNN, which is not exact";
   if (v.dtype == DType::float64) return no_float64;
   if (v.op == Op::softmax || v.op == Op::logsumexp || v.op == Op::prod)
@@ -129,6 +131,8 @@ std::string refused_product(const CanonicalGraph& graph, const Value& v) {
   if (v.contracted.count() > 1) return "a product over two axes that do not merge";
   if (operand(0).kind == Value::Kind::scalar || operand(1).kind == Value::Kind::scalar)
     return "a product with a number";
+  if ((operand(0).axes & v.contracted).none() != (operand(1).axes & v.contracted).none())
+    return "an operand of a product that repeats along the summed axis, which cuDNN reads once";
   const auto& attributes = std::get<MatmulAttributes>(v.attributes);
   if (is_integer(v.dtype)) {
     if (operand(0).dtype != DType::int8 || operand(1).dtype != DType::int8)
@@ -210,23 +214,36 @@ std::string refused_layout(const CanonicalGraph& graph) {
     if (!is(value, Family::matmul)) continue;
     const AxisMask batch = batch_of(graph, value);
     if (batch.count() > 1) return "more than one batch axis beside a product that do not merge";
-    if (batch.any() && (batch & value.axes).none())
+    const AxisMask own =
+        graph.values[value.inputs[0]].axes | graph.values[value.inputs[1]].axes;  // without a third operand's
+    if (batch.any() && (batch & own).none())
       return "a product that others broadcast along a batch axis, which cuDNN reads at wrong places";
   }
   if (feeds_a_product(graph)) return "a product whose operand is computed from another product";
   if (has_product(graph)) return "";
   if (graph.extents.size() > 3) return "more than three axes that do not merge";
-  if (any(graph, reduces)) return "";
+  const auto all_gaps = [&](const Memory& tensor) {
+    return graph.extents.size() > 1 && tensor.axes.any() &&
+           std::find(tensor.strides.begin(), tensor.strides.end(), 1) == tensor.strides.end();
+  };
+  if (any(graph, reduces))
+    return std::any_of(graph.tensors.begin(), graph.tensors.end(), all_gaps)
+               ? "gaps along every axis of what is summed"
+               : "";
   for (const Memory& tensor : graph.tensors)
     if (graph.extents.size() == 3 && tensor.axes.count() == 1)
       return "an operand with one of three axes, which cuDNN reads at wrong places";
   for (const auto& store : graph.stores) {
     const std::size_t last = graph.extents.size() - 1;
     const AxisMask& from = graph.values[store.value].axes;
-    if (!graph.extents.empty() && store.tensor.axes.test(last) && !from.test(last) && from.any())
+    if (graph.extents.size() == 3 && store.tensor.axes.test(last) && !from.test(last) && from.any())
       return "a value repeated along the last axis of its store, which cuDNN writes at wrong places";
   }
+  if (graph.extents.size() < 3) return "";
   if (mixes_orders(graph)) return "an operand that lies in another order than the result";
+  for (const Memory* tensor : memory_of(graph))
+    if (tensor->axes.test(2) && tensor->strides[2] != 1)
+      return "gaps along the last of three axes, which cuDNN takes for contiguous";
   return "";
 }
 
@@ -320,6 +337,13 @@ std::string undecided(const CanonicalGraph& graph) {
     for (std::size_t i = 0; computes(v) && v.arity == 3 && i < 3; ++i)
       if (is_outer(graph, graph.values[v.inputs[i]], graph.values[v.inputs[(i + 1) % 3]]))
         return "a column and a row among three operands";
+  for (const Memory* tensor : memory_of(graph))
+    if (graph.extents.size() == 1 && tensor->axes.any() && tensor->strides[0] != 1)
+      return "gaps along the only axis";
+  // Two axes can be placed as (1, rows, columns), turned, or as (batch, rows, 1).
+  if (graph.extents.size() == 2 && mixes_orders(graph)) return "two axes in several orders";
+  for (const Memory* tensor : memory_of(graph))
+    if (graph.extents.size() == 2 && !whole(tensor->axes)) return "two axes and broadcasting";
   for (const auto& store : graph.stores) {
     if (!whole(store.tensor.axes)) return "results over different axes";
     if (!whole(graph.values[store.value].axes)) return "a value that is broadcast when it is stored";
