@@ -15,6 +15,7 @@ namespace {
 // fail when they are launched.
 constexpr std::int64_t batch_limit = 65536;
 constexpr std::int64_t single_row_limit = std::int64_t{1} << 20;
+constexpr std::size_t most_dimensions = 8;    // CUDNN_DIM_MAX, which cudnn-frontend does not check
 constexpr std::int64_t widest_factor = 1024;  // wider last dimensions of a cut axis gained nothing
 
 std::vector<std::size_t> axes_of(AxisMask mask, std::size_t count) {
@@ -49,7 +50,9 @@ class Placer {
       reductions(used | contracted, contracted);
     else
       pointwise(axes_of(used, graph_.extents.size()));
-    if (result_.empty()) refusal = "no placement of its axes in three dimensions is known";
+    if (result_.empty())
+      refusal = text("its ", graph_.extents.size(), " axes do not merge into ", most_dimensions,
+                     ", the most that cuDNN takes");
     return std::move(result_);
   }
 
@@ -60,6 +63,7 @@ class Placer {
 
   /// Fills up to rank 3 from the left.
   void add(Layout space, std::optional<Part> summed = {}) {
+    if (space.size() > most_dimensions) return;
     while (space.size() < 3) space.insert(space.begin(), Part{});
     std::string form = form_of(space);
     if (summed) form += text(", sum as a product with ", summed->extent, " ones");
