@@ -31,10 +31,10 @@ digits examples/digits/digits"
 is_target() { (cd "$ROOT" && ninja -C "$TREE" -t query "$1") >/dev/null 2>&1; }
 
 # libraries_of FILE...: the shared libraries that a fresh machine may lack, one path a line. What belongs to
-# the C++ compiler's run time is there: it is never older than ours on a machine with a current driver.
+# the C library and the C++ run time has to be the other machine's own.
 libraries_of() {
   ldd "$@" 2>/dev/null | awk '/=> \// { print $3 }' | sort -u |
-    grep -Ev '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libstiletto)\.so' || true
+    grep -Ev '/(libc|libm|libmvec|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libstiletto)\.so' || true
 }
 
 step "Installing what is missing"
