@@ -30,6 +30,10 @@ TEST(PublicCases, case_16) {
   ASSERT_EQ(right.strides()[2], 0);
   const Tensor expected = tabulate(
       float32, {4, 6, 5}, [](const Extents& i) { return static_cast<Real>((i[0] + 1) * (6 * i[1] + 15)); });
+  if (device().is_cuda()) {  // the columns repeat, which cuDNN would write at wrong places
+    EXPECT_THROW(run(product, {left, right}, Mode::jit), stiletto::UnsupportedGraphError);
+    return;
+  }
   for (Mode mode : {Mode::jit, Mode::compiled, Mode::eager})
     EXPECT_TRUE(agrees(run(product, {left, right}, mode), expected, {.exact = true}));
 }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "backends/cudnn/graph_builder.hpp"
+#include "backends/cudnn/lower_checks.hpp"
 #include "backends/cudnn/pointwise.hpp"
 #include "core/dtype_info.hpp"
 #include "core/text.hpp"
@@ -44,10 +45,7 @@ class Lowering {
     std::vector<std::uint32_t> stored;
     for (const Store& store : graph_.stores) stored.push_back(lower(store.value, geometry_.space));
     for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored[s]);
-    check_types();
-    check_strides();
-    check_broadcasts();
-    check_prologues();
+    check_lowered(builder_.graph_, graph_);
     return std::move(builder_.graph_);
   }
 
@@ -171,6 +169,8 @@ class Lowering {
     std::uint32_t result = multiply(a, b, value.dtype, std::move(dims));
     if (attributes.alpha.value != 1) result = scaled(result, attributes.alpha.value, value.dtype);
     if (value.arity < 3) return result;
+    if (is_integer(value.dtype))
+      throw NotLowered{text("beta of ", value.dtype, " products: cuDNN adds in float32, which is not exact")};
     std::uint32_t c = lower(value.inputs[2], layout);
     if (attributes.beta.value != 1) c = scaled(c, attributes.beta.value, value.dtype);
     return builder_.pointwise(Op::add, {result, c}, builder_.held(value.dtype));
@@ -339,120 +339,6 @@ class Lowering {
     if (!can_become_output(x, t.dtype) || builder_.at(x).dims != t.dims)
       x = builder_.node(Op::copy, {x}, t.dtype, t.dims, builder_.compute_of(t.dtype));
     builder_.at(x) = std::move(t);
-  }
-
-  /// Engines take the innermost dimension for contiguous (9.19): pointwise ones the last that has an extent,
-  /// products one of the two matrix dimensions.
-  void check_strides() const {
-    const bool product = has_product();
-    for (const EngineTensor& t : builder_.graph_.tensors) {
-      if (t.role != EngineTensor::Role::input && t.role != EngineTensor::Role::output) continue;
-      const std::size_t rank = t.dims.size();
-      const bool columns = t.dims[rank - 1] == 1 || t.strides[rank - 1] == 1;
-      const bool rows = product && (t.dims[rank - 2] == 1 || t.strides[rank - 2] == 1);
-      if (columns || rows) continue;
-      const bool input = t.role == EngineTensor::Role::input;
-      throw NotLowered{
-          text((input ? graph_.tensors[t.source] : graph_.stores[t.source].tensor).name,
-               " has gaps between its elements along every axis that cuDNN could walk innermost")};
-    }
-  }
-
-  bool has_product() const {
-    return std::any_of(builder_.graph_.nodes.begin(), builder_.graph_.nodes.end(),
-                       [](const EngineNode& node) { return node.op == Op::matmul; });
-  }
-
-  /// Nodes before a float32 product overwrite what they read (9.19, engine 7): a second reader gets the first
-  /// one's result.
-  void check_prologues() const {
-    const auto& nodes = builder_.graph_.nodes;
-    std::vector<bool> before_product(builder_.graph_.tensors.size());
-    std::vector<int> readers(builder_.graph_.tensors.size());
-    for (std::size_t i = nodes.size(); i-- > 0;)
-      for (std::uint32_t input : nodes[i].inputs) {
-        const bool operand = nodes[i].op == Op::matmul && builder_.at(input).dtype == DType::float32;
-        if (operand || before_product[nodes[i].output]) before_product[input] = true;
-      }
-    for (const EngineNode& node : nodes) {
-      if (!before_product[node.output]) continue;
-      std::vector<std::uint32_t> inputs = node.inputs;
-      std::sort(inputs.begin(), inputs.end());
-      inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
-      for (std::uint32_t input : inputs) {
-        const EngineTensor& t = builder_.at(input);
-        const bool on_the_host =
-            t.role == EngineTensor::Role::number || t.role == EngineTensor::Role::constant;
-        if (t.dtype == DType::float32 && !on_the_host && ++readers[input] > 1)
-          throw NotLowered{
-              "a float32 value that is read twice before a product, which cuDNN overwrites between"};
-      }
-    }
-  }
-
-  /// The pointwise engine reads operands that lack two of the three dimensions at wrong places, and those
-  /// that lack one if there are no columns or gaps in them; it writes no output that lacks a dimension
-  /// (9.19).
-  void check_broadcasts() const {
-    if (geometry_.space.size() > 3 || has_product()) return;  // other engines
-    Dims whole(geometry_.space.size(), 1);
-    for (const EngineNode& node : builder_.graph_.nodes)
-      for (std::size_t i = 0; i < whole.size(); ++i)
-        whole[i] = std::max(whole[i], builder_.at(node.output).dims[i]);
-    for (const EngineTensor& t : builder_.graph_.tensors) {
-      std::size_t missing = 0, there = 0;
-      for (std::size_t i = 0; i < whole.size(); ++i) {
-        missing += whole[i] > 1 && t.dims[i] == 1 ? 1U : 0U;
-        there += t.dims[i] > 1 ? 1U : 0U;
-      }
-      if (t.role == EngineTensor::Role::output && missing > 0 && !has_reduction())
-        throw NotLowered{"results over different axes, of which cuDNN writes the shorter at wrong places"};
-      if (t.role != EngineTensor::Role::input || missing == 0 || there == 0) continue;
-      if (missing > 1 || whole.back() == 1 || !is_packed(t))
-        throw NotLowered{
-            text(graph_.tensors[t.source].name,
-                 " spans some of several axes that do not merge, or has gaps there, and cuDNN reads "
-                 "it at wrong places")};
-    }
-  }
-
-  static bool is_packed(const EngineTensor& t) {
-    std::int64_t stride = 1;
-    for (std::size_t i = t.dims.size(); i-- > 0; stride *= t.dims[i])
-      if (t.dims[i] > 1 && t.strides[i] != stride) return false;
-    return true;
-  }
-
-  bool has_reduction() const {
-    return std::any_of(builder_.graph_.nodes.begin(), builder_.graph_.nodes.end(),
-                       [](const EngineNode& node) { return row_of(node.op).family == Family::reduction; });
-  }
-
-  /// What no kernel computes with, or only through float32: 64-bit types, 32-bit integers but as numbers to
-  /// convert from, and 8-bit matrices whose rows are not whole vectors of 16 bytes (illegal accesses, 9.19).
-  void check_types() const {
-    for (const EngineTensor& t : builder_.graph_.tensors) {
-      if (t.dtype == DType::int64) throw NotLowered{"cuDNN has no arithmetic of int64"};
-      const bool memory = t.role == EngineTensor::Role::input || t.role == EngineTensor::Role::output;
-      if (!memory || bits_of(t.dtype) != 8 || !has_product()) continue;
-      constexpr std::int64_t vector = 16;
-      for (std::size_t i = 0; i < t.dims.size(); ++i) {
-        const bool innermost = t.strides[i] == 1;
-        if (t.dims[i] > 1 && (innermost ? t.dims[i] : t.strides[i]) % vector != 0)
-          throw NotLowered{
-              text("a product with a matrix of ", t.dtype, " whose rows are no multiple of 16 elements")};
-      }
-    }
-    for (const EngineNode& node : builder_.graph_.nodes) {
-      if (node.op == Op::matmul) continue;
-      for (std::uint32_t tensor : {node.inputs[0], node.output}) {
-        if (builder_.at(tensor).dtype == DType::float64)
-          throw NotLowered{"cuDNN computes with float64 in products only"};
-      }
-      const DType from = builder_.at(node.inputs[0]).dtype, to = builder_.at(node.output).dtype;
-      if (from == DType::int32 && node.op == Op::copy && to != DType::float32)
-        throw NotLowered{text("int32 becomes ", to, " through float32, which is not exact")};
-    }
   }
 
   /// Rounding to a narrower float happens in the store itself; everything else is nodes.

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cudnn/lower_checks.hpp"
+
+#include <algorithm>
+
+#include "backends/cudnn/lower.hpp"
+#include "core/dtype_info.hpp"
+#include "core/text.hpp"
+#include "graph/op_table.hpp"
+
+namespace stiletto::detail::cudnn {
+namespace {
+
+class Checks {
+ public:
+  Checks(const EngineGraph& graph, const CanonicalGraph& canonical) : graph_(graph), canonical_(canonical) {}
+
+  void run() const {
+    check_types();
+    check_strides();
+    check_broadcasts();
+    check_prologues();
+  }
+
+ private:
+  const EngineTensor& at(std::uint32_t tensor) const { return graph_.tensors[tensor]; }
+  std::size_t rank() const { return graph_.tensors.front().dims.size(); }
+
+  /// Engines take the innermost dimension for contiguous (9.19): pointwise ones the last that has an extent,
+  /// products one of the two matrix dimensions.
+  void check_strides() const {
+    const bool product = has_product();
+    for (const EngineTensor& t : graph_.tensors) {
+      if (t.role != EngineTensor::Role::input && t.role != EngineTensor::Role::output) continue;
+      const std::size_t rank = t.dims.size();
+      const bool columns = t.dims[rank - 1] == 1 || t.strides[rank - 1] == 1;
+      const bool rows = product && (t.dims[rank - 2] == 1 || t.strides[rank - 2] == 1);
+      if (columns || rows) continue;
+      const bool input = t.role == EngineTensor::Role::input;
+      throw NotLowered{
+          text((input ? canonical_.tensors[t.source] : canonical_.stores[t.source].tensor).name,
+               " has gaps between its elements along every axis that cuDNN could walk innermost")};
+    }
+  }
+
+  bool has_product() const {
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
+                       [](const EngineNode& node) { return node.op == Op::matmul; });
+  }
+
+  /// Nodes before a float32 product overwrite what they read (9.19, engine 7): a second reader gets the first
+  /// one's result.
+  void check_prologues() const {
+    const auto& nodes = graph_.nodes;
+    std::vector<bool> before_product(graph_.tensors.size());
+    std::vector<int> readers(graph_.tensors.size());
+    for (std::size_t i = nodes.size(); i-- > 0;)
+      for (std::uint32_t input : nodes[i].inputs) {
+        const bool operand = nodes[i].op == Op::matmul && at(input).dtype == DType::float32;
+        if (operand || before_product[nodes[i].output]) before_product[input] = true;
+      }
+    for (const EngineNode& node : nodes) {
+      if (!before_product[node.output]) continue;
+      std::vector<std::uint32_t> inputs = node.inputs;
+      std::sort(inputs.begin(), inputs.end());
+      inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+      for (std::uint32_t input : inputs) {
+        const EngineTensor& t = at(input);
+        const bool on_the_host =
+            t.role == EngineTensor::Role::number || t.role == EngineTensor::Role::constant;
+        if (t.dtype == DType::float32 && !on_the_host && ++readers[input] > 1)
+          throw NotLowered{
+              "a float32 value that is read twice before a product, which cuDNN overwrites between"};
+      }
+    }
+  }
+
+  /// The pointwise engine reads operands that lack two of the three dimensions at wrong places, and those
+  /// that lack one if there are no columns or gaps in them; it writes no output that lacks a dimension
+  /// (9.19).
+  void check_broadcasts() const {
+    if (rank() > 3 || has_product()) return;  // other engines
+    std::vector<std::int64_t> whole(rank(), 1);
+    for (const EngineNode& node : graph_.nodes)
+      for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = std::max(whole[i], at(node.output).dims[i]);
+    for (const EngineTensor& t : graph_.tensors) {
+      std::size_t missing = 0, there = 0;
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        missing += whole[i] > 1 && t.dims[i] == 1 ? 1U : 0U;
+        there += t.dims[i] > 1 ? 1U : 0U;
+      }
+      if (t.role == EngineTensor::Role::output && missing > 0 && !has_reduction())
+        throw NotLowered{"results over different axes, of which cuDNN writes the shorter at wrong places"};
+      if (t.role != EngineTensor::Role::input || missing == 0 || there == 0) continue;
+      if (missing > 1 || whole.back() == 1 || !is_packed(t))
+        throw NotLowered{
+            text(canonical_.tensors[t.source].name,
+                 " spans some of several axes that do not merge, or has gaps there, and cuDNN reads "
+                 "it at wrong places")};
+    }
+  }
+
+  static bool is_packed(const EngineTensor& t) {
+    std::int64_t stride = 1;
+    for (std::size_t i = t.dims.size(); i-- > 0; stride *= t.dims[i])
+      if (t.dims[i] > 1 && t.strides[i] != stride) return false;
+    return true;
+  }
+
+  bool has_reduction() const {
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
+                       [](const EngineNode& node) { return row_of(node.op).family == Family::reduction; });
+  }
+
+  /// What no kernel computes with, or only through float32: 64-bit types, 32-bit integers but as numbers to
+  /// convert from, and 8-bit matrices whose rows are not whole vectors of 16 bytes (illegal accesses, 9.19).
+  void check_types() const {
+    for (const EngineTensor& t : graph_.tensors) {
+      if (t.dtype == DType::int64) throw NotLowered{"cuDNN has no arithmetic of int64"};
+      const bool memory = t.role == EngineTensor::Role::input || t.role == EngineTensor::Role::output;
+      if (!memory || bits_of(t.dtype) != 8 || !has_product()) continue;
+      constexpr std::int64_t vector = 16;
+      for (std::size_t i = 0; i < t.dims.size(); ++i) {
+        const bool innermost = t.strides[i] == 1;
+        if (t.dims[i] > 1 && (innermost ? t.dims[i] : t.strides[i]) % vector != 0)
+          throw NotLowered{
+              text("a product with a matrix of ", t.dtype, " whose rows are no multiple of 16 elements")};
+      }
+    }
+    for (const EngineNode& node : graph_.nodes) {
+      if (node.op == Op::matmul) continue;
+      for (std::uint32_t tensor : {node.inputs[0], node.output}) {
+        if (at(tensor).dtype == DType::float64)
+          throw NotLowered{"cuDNN computes with float64 in products only"};
+      }
+      const DType from = at(node.inputs[0]).dtype, to = at(node.output).dtype;
+      if (from == DType::int32 && node.op == Op::copy && to != DType::float32)
+        throw NotLowered{text("int32 becomes ", to, " through float32, which is not exact")};
+    }
+  }
+
+  const EngineGraph& graph_;
+  const CanonicalGraph& canonical_;
+};
+
+}  // namespace
+
+void check_lowered(const EngineGraph& graph, const CanonicalGraph& canonical) {
+  Checks(graph, canonical).run();
+}
+
+}  // namespace stiletto::detail::cudnn
