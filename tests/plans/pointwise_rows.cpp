@@ -53,7 +53,8 @@ Group broadcasts() {
            {"a number of the caller", [](const Arrays& a) { return a[0] * a[1]; }, {{{64, 96}}, {{}, f16}}},
            {"a store that broadcasts",
             [](const Arrays& a) { stiletto::assign(a[0], a[1] + a[1]); },
-            {{{64, 96}}, {{96}}}}}};
+            {{{64, 96}}, {{96}}},
+            "fewer axes"}}};
 }
 
 Group views() {

@@ -69,7 +69,8 @@ inline testing::AssertionResult agrees(const Tensor& actual, const Tensor& expec
   }
   const Slack& slack = actual.slack;
   const Real relative = std::fmax(tolerance(dtype, allowance.terms), slack.relative) * slack.factor;
-  const Real bound = largest * relative * allowance.factor + half_step(dtype) + allowance.absolute;
+  const Real bound =
+      largest * relative * allowance.factor + half_step(dtype) + allowance.absolute + slack.absolute;
   std::size_t wrong = 0;
   std::ostringstream text;
   text.precision(12);

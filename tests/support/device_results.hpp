@@ -14,6 +14,7 @@ namespace support {
 struct Slack {
   Real relative = 0;  // at least this much, relative to the largest value: products in TF32
   Real factor = 1;    // approximate functions of the GPU
+  Real absolute = 0;  // of functions that the GPU computes to so much, however small the result
 };
 
 class DeviceResults {

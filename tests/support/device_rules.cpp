@@ -64,7 +64,9 @@ std::string refused_cast(DType from, DType to) {
     return "cuDNN reads and writes 4-bit floats and scales only in block scaling";
   const bool narrows = is_integer(from) && is_integer(to) && from != to &&
                        (bits_of(to) <= bits_of(from) || to == DType::uint8);
-  return narrows ? "casts between integers wrap, and cuDNN's saturate" : "";
+  if (narrows) return "casts between integers wrap, and cuDNN's saturate";
+  const bool exact = from != DType::int32 || to == DType::float32 || to == DType::boolean;
+  return exact ? "" : "32-bit integers pass through float32 in cuDNN";
 }
 
 /// A column and a row, neither of which has both of the last two axes.
@@ -133,6 +135,7 @@ std::string refused_product(const CanonicalGraph& graph, const Value& v) {
     return "a product with a number";
   if ((operand(0).axes & v.contracted).none() != (operand(1).axes & v.contracted).none())
     return "an operand of a product that repeats along the summed axis, which cuDNN reads once";
+  if (is_integer(operand(0).dtype) != is_integer(operand(1).dtype)) return "a product of floats and integers";
   const auto& attributes = std::get<MatmulAttributes>(v.attributes);
   if (is_integer(v.dtype)) {
     if (operand(0).dtype != DType::int8 || operand(1).dtype != DType::int8)
@@ -288,6 +291,10 @@ bool is_matrix(const CanonicalGraph& graph, const Memory& tensor, const AxisMask
 /// A product of three or four axes, alone or with a pointwise epilogue, of matrices as engines expect them.
 std::string undecided_product(const CanonicalGraph& graph) {
   const auto is_product = [](const Value& v) { return is(v, Family::matmul); };
+  for (const Memory* tensor : memory_of(graph))
+    if (bits_of(tensor->dtype) == 8) return "8-bit products need rows of whole vectors";
+  for (const auto& store : graph.stores)
+    if (store.tensor.alignment < 16) return "a product's result that is not aligned to 16 bytes";
   if (std::count_if(graph.values.begin(), graph.values.end(), is_product) > 1) return "several products";
   if (any(graph, reduces)) return "a reduction beside or behind a product";
   const Value& product = *std::find_if(graph.values.begin(), graph.values.end(), is_product);
@@ -324,6 +331,10 @@ std::string undecided(const CanonicalGraph& graph) {
     bytes = bytes || tensor->dtype == DType::int8 || tensor->dtype == DType::uint8;
   }
   const auto whole = [&](const AxisMask& axes) { return axes == all; };
+  for (const Value& v : graph.values)
+    if (is(v, Family::pointwise) && !whole(v.axes)) return "a value over fewer axes than the results";
+  for (const Memory& tensor : graph.tensors)
+    if (!whole(tensor.axes) && tensor.axes.any()) return "an operand that is broadcast, perhaps with gaps";
   for (const Memory* tensor : memory_of(graph))
     if (bytes && !whole(tensor->axes)) return "8-bit integers with broadcasting";
   for (const Value& v : graph.values)
@@ -364,8 +375,11 @@ Expectation expectation(const CanonicalGraph& graph) {
   std::string reason = refused_layout(graph);
   for (const Value& value : graph.values)
     if (reason.empty() && computes(value)) reason = refused_operation(graph, value);
-  for (const auto& store : graph.stores)
-    if (reason.empty()) reason = refused_cast(graph.values[store.value].dtype, store.tensor.dtype);
+  for (const auto& store : graph.stores) {
+    const Value& value = graph.values[store.value];
+    const bool product = is(value, Family::matmul) && value.dtype == store.tensor.dtype;
+    if (reason.empty() && !product) reason = refused_cast(value.dtype, store.tensor.dtype);
+  }
   if (reason.empty() && std::any_of(graph.stores.begin(), graph.stores.end(), is_fill))
     return either("a fill beside computed values");
   if (!reason.empty()) return refused(reason);
@@ -376,12 +390,17 @@ Expectation expectation(const CanonicalGraph& graph) {
 Slack slack_of(const CanonicalGraph& graph) {
   // float32 products multiply in TF32 (semantics.md). The GPU's own functions are not as close as the CPU's.
   static const std::map<Op, Real> factors = {{Op::exp, 4}, {Op::sin, 32}, {Op::cos, 32}, {Op::tan, 32}};
+  static const std::map<Op, Real> absolutes = {
+      {Op::sin, 5e-7L},      {Op::cos, 5e-7L}, {Op::gelu, 2e-7L}, {Op::gelu_tanh, 2e-7L}, {Op::silu, 1e-7L},
+      {Op::softplus, 2e-7L}, {Op::log, 1e-7L}, {Op::erf, 1e-7L},  {Op::elu, 1e-7L}};
   Slack slack;
   for (const Value& value : graph.values) {
     if (!computes(value)) continue;
     if (value.op == Op::matmul && value.dtype == DType::float32) slack.relative = 1e-3L;
     if (const auto found = factors.find(value.op); found != factors.end())
       slack.factor = std::max(slack.factor, found->second);
+    if (const auto found = absolutes.find(value.op); found != absolutes.end())
+      slack.absolute = std::max(slack.absolute, found->second);
   }
   return slack;
 }

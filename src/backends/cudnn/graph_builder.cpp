@@ -2,6 +2,7 @@
 #include "backends/cudnn/graph_builder.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/cudnn/lower.hpp"
 #include "core/dtype_info.hpp"
@@ -77,6 +78,12 @@ std::uint32_t GraphBuilder::extremum(bool greater, std::uint32_t x, std::uint32_
   const Op beyond = greater ? Op::greater : Op::less;
   if (at(y).role == EngineTensor::Role::constant)  // not NaN: x where x is
     return select(pointwise(greater ? Op::less : Op::greater, {x, y}, DType::boolean), y, x, dtype);
+  // The operand that is tested for NaN is the one of full shape: see check_broadcasts.
+  for (std::size_t i = 0; i < rank_; ++i)
+    if (at(x).dims[i] < at(y).dims[i]) {
+      std::swap(x, y);
+      break;
+    }
   const std::uint32_t chosen = select(pointwise(beyond, {x, y}, DType::boolean), x, y, dtype);
   return select(pointwise(Op::not_equal, {x, x}, DType::boolean), x, chosen, dtype);
 }

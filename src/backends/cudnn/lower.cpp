@@ -94,8 +94,9 @@ class Lowering {
       if (key == layout) return known;
     const Value& value = graph_.values[index];
     const std::uint32_t result = compute(value, layout);
-    // See check_prologues: there each use reads memory by a tensor of its own.
-    const bool once = value.kind == Value::Kind::tensor && layout != geometry_.space;
+    // See check_prologues: before float32 products each use reads memory by a tensor of its own.
+    const bool once =
+        value.kind == Value::Kind::tensor && value.dtype == DType::float32 && layout != geometry_.space;
     if (!once) lowered_[index].emplace_back(layout, result);
     return result;
   }

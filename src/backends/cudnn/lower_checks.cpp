@@ -20,6 +20,7 @@ class Checks {
     check_strides();
     check_broadcasts();
     check_prologues();
+    check_alignment();
   }
 
  private:
@@ -46,6 +47,40 @@ class Checks {
   bool has_product() const {
     return std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
                        [](const EngineNode& node) { return node.op == Op::matmul; });
+  }
+
+  /// Before a product rows are read in vectors of 16 bytes, wherever they begin; results of another type than
+  /// the operands are written so.
+  void check_alignment() const {
+    std::vector<bool> before_product(graph_.tensors.size());
+    DType operand = DType::float32;
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+      const EngineNode& node = graph_.nodes[i];
+      if (node.op == Op::matmul) operand = at(node.inputs[0]).dtype;
+      for (std::uint32_t input : node.inputs) {
+        const bool computed = node.op == Op::matmul && at(input).role == EngineTensor::Role::intermediate;
+        if (computed || before_product[node.output]) before_product[input] = true;
+      }
+    }
+    for (std::size_t i = 0; i < graph_.tensors.size(); ++i) {
+      const EngineTensor& t = graph_.tensors[i];
+      const bool read = t.role == EngineTensor::Role::input && before_product[i];
+      const bool written = t.role == EngineTensor::Role::output && has_product() && t.dtype != operand;
+      if ((read && !whole_vectors(t)) || (written && t.alignment < 16))
+        throw NotLowered{
+            text((read ? canonical_.tensors[t.source] : canonical_.stores[t.source].tensor).name,
+                 read ? ", computed with before a product, has rows that are no multiple of 16 bytes"
+                      : ", of another type than the operands of its product, is not aligned to 16 bytes")};
+    }
+  }
+
+  static bool whole_vectors(const EngineTensor& t) {
+    if (t.alignment < 16) return false;
+    for (std::size_t i = 0; i < t.dims.size(); ++i) {
+      const std::int64_t elements = t.strides[i] == 1 ? t.dims[i] : t.strides[i];
+      if (t.dims[i] > 1 && static_cast<std::int64_t>(bytes_for(t.dtype, elements)) % 16 != 0) return false;
+    }
+    return true;
   }
 
   /// Nodes before a float32 product overwrite what they read (9.19, engine 7): a second reader gets the first
@@ -89,8 +124,11 @@ class Checks {
         missing += whole[i] > 1 && t.dims[i] == 1 ? 1U : 0U;
         there += t.dims[i] > 1 ? 1U : 0U;
       }
-      if (t.role == EngineTensor::Role::output && missing > 0 && !has_reduction())
-        throw NotLowered{"results over different axes, of which cuDNN writes the shorter at wrong places"};
+      const bool computed =
+          t.role == EngineTensor::Role::output || t.role == EngineTensor::Role::intermediate;
+      if (computed && missing > 0 && !has_reduction())
+        throw NotLowered{
+            "a value over fewer axes than the others beside it, which cuDNN computes at wrong places"};
       if (t.role != EngineTensor::Role::input || missing == 0 || there == 0) continue;
       if (missing > 1 || whole.back() == 1 || !is_packed(t))
         throw NotLowered{
