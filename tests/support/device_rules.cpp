@@ -137,6 +137,8 @@ std::string refused_product(const CanonicalGraph& graph, const Value& v) {
     return "an operand of a product that repeats along the summed axis, which cuDNN reads once";
   if (is_integer(operand(0).dtype) != is_integer(operand(1).dtype)) return "a product of floats and integers";
   const auto& attributes = std::get<MatmulAttributes>(v.attributes);
+  if (v.arity == 3 && ((operand(0).axes | operand(1).axes) & ~v.contracted).none())
+    return "beta of a product with a single element";
   if (is_integer(v.dtype)) {
     if (operand(0).dtype != DType::int8 || operand(1).dtype != DType::int8)
       return "of the integers only int8 has products";

@@ -172,6 +172,8 @@ class Lowering {
     if (value.arity < 3) return result;
     if (is_integer(value.dtype))
       throw NotLowered{text("beta of ", value.dtype, " products: cuDNN adds in float32, which is not exact")};
+    if (product_axes(value).none())
+      throw NotLowered{"beta of a product with a single element, which came out wrong on a GPU"};
     std::uint32_t c = lower(value.inputs[2], layout);
     if (attributes.beta.value != 1) c = scaled(c, attributes.beta.value, value.dtype);
     return builder_.pointwise(Op::add, {result, c}, builder_.held(value.dtype));
