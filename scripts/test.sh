@@ -23,6 +23,7 @@ list_skips() {
     /: Skipped$/ { if (reading) add(text); reading = 1; text = ""; found = 1; next }
     reading && ($0 == "" || /^\[/ || /^<end of output>/) { add(text); reading = 0; next }
     reading { text = text == "" ? $0 : text " " $0; next }
+    /^SKIPPED: / { add(substr($0, 10)); found = 1; next }   # a whole program, which ctest logs as passed
     /^Test Skipped\.$/ && !found { add(last) }
     /^Test (Disabled|Not Run)/ { add("disabled") }
     NF && !/^(<end of output>|Test time =|-+$)/ { last = $0 }

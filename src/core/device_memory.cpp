@@ -114,7 +114,8 @@ Array between_gpus(const ArrayBody& body, Device device) {
   }
   Array result = allocate_array(device, body.shape, body.dtype, "to");
   if (result.nbytes() > 0)
-    device_memory(device, "to").move(device, result.raw_data(), body.device, body.data(), result.nbytes(), "to");
+    device_memory(device, "to")
+        .move(device, result.raw_data(), body.device, body.data(), result.nbytes(), "to");
   return result;
 }
 
