@@ -4,8 +4,6 @@
 // of device: what call_checks.cpp, executable.cpp and tracing.cpp say about memory on another one.
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include <cstring>
 #include <string>
 #include <vector>
@@ -342,8 +340,13 @@ TEST(CompilerErrorTexts, unsupported_graphs) {
       for (const std::string& part : {error.target, error.library})
         result.replace(result.find(part), part.size(), "@");
       EXPECT_NE(result.find("; " + error.hint + "\n"), std::string::npos) << result;
-      // Workspace depends on the threads of the machine.
-      return std::regex_replace(result, std::regex("(needs|max_workspace of) [0-9]+"), "$1 N");
+      for (const char* before :
+           {"needs ", "max_workspace of "})  // workspace depends on the machine's threads
+        if (const std::size_t at = result.find(before); at != std::string::npos) {
+          const std::size_t begin = at + std::strlen(before);
+          result.replace(begin, result.find_first_not_of("0123456789", begin) - begin, "N");
+        }
+      return result;
     }
     return std::string("nothing was thrown");
   };
