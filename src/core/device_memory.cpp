@@ -181,8 +181,7 @@ Array copy_on_device(const ArrayBody& body, const char* operation) {
 
 Array copy_to(const ArrayBody& body, Device device) {
 #ifndef STILETTO_HAS_CUDNN
-  throw DeviceError(
-      text("to: this build of Stiletto has no backend for ", device, "; arrays live on the CPU"));
+  throw_no_backend(device, "to");
 #endif
   if (device.is_cpu()) return to_host(body);
   return body.device.is_cpu() ? from_host(body, device) : between_gpus(body, device);

@@ -30,6 +30,11 @@ std::atomic<long> allocations{0};
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
+[[gnu::weak]] void* operator new(std::size_t size,
+                                 const std::nothrow_t&) noexcept {  // pairs with delete below
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(size);
+}
 [[gnu::weak]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::weak]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
