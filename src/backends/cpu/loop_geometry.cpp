@@ -76,7 +76,7 @@ void set_split(Loop& loop, AxisMask kept, std::size_t phases) {
   const auto few = static_cast<std::int64_t>(2 * thread_count());
   const bool chunkable = reduces && loop.size / loop.kept_size >= 2 && loop.size >= worth_chunking &&
                          loop.kept_size <= chunk_elements / 4;
-  if (loop.leading > 1 && !(chunkable && loop.leading < few)) {
+  if (loop.leading > 1 && (!chunkable || loop.leading >= few)) {
     loop.split = Split::rows;
     loop.group = std::max<std::int64_t>(
         1, (reduces || phases > 1 ? group_elements

@@ -2,7 +2,6 @@
 // cuDNN as a backend: the ways of placing a graph are tried in order, each with cuDNN's candidates, until a
 // plan is built that also launches.
 #include <algorithm>
-#include <array>
 
 #include "backends/cudnn/cuda_runtime.hpp"
 #include "backends/cudnn/fill_plan.hpp"
@@ -48,8 +47,7 @@ class CudnnPlan : public Plan {
   std::size_t workspace() const override { return built_->workspace(); }
 
   void execute(const Invocation& invocation) const override {
-    if (!present_)
-      throw DeviceError("this plan was built for a GPU that is not here; it can only be inspected");
+    if (!present_) throw_absent_gpu();
     const CurrentDevice current(device_);
     CUstream_st* stream = use_current_stream(device_).handle;
     Frame& frame = frame_of_thread();

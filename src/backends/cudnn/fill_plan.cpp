@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "backends/cudnn/cuda_runtime.hpp"
+#include "backends/cudnn/geometry.hpp"
 #include "backends/cudnn/streams.hpp"
+#include "backends/cudnn/target.hpp"
 #include "core/array_body.hpp"
 #include "core/device_memory.hpp"
 #include "core/text.hpp"
-#include "stiletto/error.hpp"
 #include "stiletto/ops.hpp"
 
 namespace stiletto::detail::cudnn {
@@ -22,9 +23,7 @@ class FillPlan : public Plan {
       Fill fill{
           graph.values[store.value].source, graph.values[store.value].dtype, store.tensor.dtype, {}, {}};
       // Row-major over the axes that the memory has, the outermost first.
-      std::vector<std::size_t> axes;
-      for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
-        if (store.tensor.axes.test(axis)) axes.push_back(axis);
+      std::vector<std::size_t> axes = axes_of(store.tensor.axes, graph.extents.size());
       std::stable_sort(axes.begin(), axes.end(), [&](std::size_t a, std::size_t b) {
         return store.tensor.strides[a] > store.tensor.strides[b];
       });
@@ -44,8 +43,7 @@ class FillPlan : public Plan {
   std::string describe() const override { return text("  ", fills_.size(), " plain fills\n"); }
 
   void execute(const Invocation& invocation) const override {
-    if (!present_)
-      throw DeviceError("this plan was built for a GPU that is not here; it can only be inspected");
+    if (!present_) throw_absent_gpu();
     const CurrentDevice current(device_.index());
     use_current_stream(device_.index());
     for (std::size_t s = 0; s < fills_.size(); ++s) {

@@ -18,13 +18,6 @@ constexpr std::int64_t single_row_limit = std::int64_t{1} << 20;
 constexpr std::size_t most_dimensions = 8;    // CUDNN_DIM_MAX, which cudnn-frontend does not check
 constexpr std::int64_t widest_factor = 1024;  // wider last dimensions of a cut axis gained nothing
 
-std::vector<std::size_t> axes_of(AxisMask mask, std::size_t count) {
-  std::vector<std::size_t> axes;
-  for (std::size_t axis = 0; axis < count; ++axis)
-    if (mask.test(axis)) axes.push_back(axis);
-  return axes;
-}
-
 std::string form_of(const Layout& space) {
   std::string result;
   for (const Part& part : space) result += text(result.empty() ? "" : " x ", part.extent);
@@ -121,21 +114,15 @@ class Placer {
     std::vector<std::size_t> summed, kept;
     for (std::size_t axis : axes) (contracted.test(axis) ? summed : kept).push_back(axis);
     if (summed.size() == 1 && kept.empty()) return whole_sum(summed[0]);
-    if (summed.size() == 1) {
-      Layout space;
-      for (std::size_t i = 0; i + 1 < kept.size(); ++i) space.push_back(whole(kept[i]));
-      if (space.empty()) space.emplace_back();
-      space.emplace_back();
-      space.push_back(whole(kept.back()));
-      add(std::move(space), whole(summed[0]));
-    } else if (summed.size() == 2) {
-      Layout space;
-      for (std::size_t axis : kept) space.push_back(whole(axis));
-      if (space.empty()) space.emplace_back();
-      space.emplace_back();
-      space.push_back(whole(summed[1]));
-      add(std::move(space), whole(summed[0]));
-    }
+    if (summed.size() > 2) return;
+    const std::size_t columns = summed.size() == 2 ? summed[1] : kept.back();
+    if (summed.size() == 1) kept.pop_back();
+    Layout space;
+    for (std::size_t axis : kept) space.push_back(whole(axis));
+    if (space.empty()) space.emplace_back();
+    space.emplace_back();  // the product's one row
+    space.push_back(whole(columns));
+    add(std::move(space), whole(summed[0]));
   }
 
   /// Everything: columns of a matrix by a product, then their sum, so that more than one multiprocessor
@@ -203,6 +190,13 @@ class Placer {
 };
 
 }  // namespace
+
+std::vector<std::size_t> axes_of(const AxisMask& mask, std::size_t count) {
+  std::vector<std::size_t> axes;
+  for (std::size_t axis = 0; axis < count; ++axis)
+    if (mask.test(axis)) axes.push_back(axis);
+  return axes;
+}
 
 std::vector<Geometry> geometries(const CanonicalGraph& graph, std::string& refusal) {
   return Placer(graph).run(refusal);

@@ -30,6 +30,9 @@ struct Geometry {
   std::optional<Part> summed;
 };
 
+/// The axes of a mask, of the graph's `count`, in its order.
+std::vector<std::size_t> axes_of(const AxisMask& mask, std::size_t count);
+
 /// Every placement worth trying, best first. Empty, with the reason in `refusal`, where there is none.
 std::vector<Geometry> geometries(const CanonicalGraph& graph, std::string& refusal);
 

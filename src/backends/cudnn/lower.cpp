@@ -226,7 +226,7 @@ class Lowering {
     if (op == Op::max || op == Op::min || op == Op::abs_max)
       throw NotLowered{text("cuDNN's ", name_of(op), " over an axis drops NaN")};
     if (op == Op::mean) {
-      x = scaled(x, 1 / static_cast<double>(graph_.size_of(value.contracted)), DType::float32);
+      x = share_of_mean(x, value);
       op = Op::sum;
     }
     return reduce(op, x, value.dtype, dims_of(value.axes, layout));
@@ -234,6 +234,11 @@ class Lowering {
 
   std::uint32_t reduce(Op op, std::uint32_t x, DType dtype, Dims dims) {
     return builder_.node(op, {x}, builder_.held(dtype), std::move(dims), builder_.compute_of(dtype));
+  }
+
+  /// What a term or sum of terms adds to the mean.
+  std::uint32_t share_of_mean(std::uint32_t x, const Value& value) {
+    return scaled(x, 1 / static_cast<double>(graph_.size_of(value.contracted)), DType::float32);
   }
 
   void check_exact(const Value& value) const {
@@ -261,14 +266,11 @@ class Lowering {
     check_exact_prologue(value.inputs[0]);
     Layout columns = layout;
     row_of_layout(columns) = *geometry_.summed;
-    std::uint32_t b = lower(value.inputs[0], columns);
-    builder_.at(b).dtype =
-        builder_.at(b).role == EngineTensor::Role::intermediate ? x.dtype : builder_.at(b).dtype;
-    AxisMask axes = x.axes;
-    const Dims dims = dims_of(axes, layout);
+    const std::uint32_t b = lower(value.inputs[0], columns);
+    if (builder_.at(b).role == EngineTensor::Role::intermediate) builder_.at(b).dtype = x.dtype;
+    const Dims dims = dims_of(x.axes, layout);
     std::uint32_t result = multiply(ones(x.dtype, layout.size()), b, DType::float32, dims);
-    if (value.op == Op::mean)
-      result = scaled(result, 1 / static_cast<double>(graph_.size_of(value.contracted)), DType::float32);
+    if (value.op == Op::mean) result = share_of_mean(result, value);
     const Dims left = dims_of(value.axes, layout);
     return left == dims ? result : reduce(Op::sum, result, DType::float32, left);
   }
@@ -299,6 +301,17 @@ class Lowering {
 
   // ---- composites ----
 
+  /// The sum of exp(x − shift), and x − shift's exponentials.
+  struct Exponentials {
+    std::uint32_t terms, sum;
+  };
+  Exponentials exponentials(std::uint32_t x, std::uint32_t shift, DType dtype, const Dims& dims) {
+    const DType d = builder_.held(dtype);
+    const std::uint32_t terms =
+        builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, shift}, d)}, d);
+    return {terms, reduce(Op::sum, terms, dtype, dims)};
+  }
+
   std::uint32_t logsumexp(const Value& value, std::uint32_t x, const Layout& layout) {
     const Dims dims = dims_of(value.axes, layout);
     const DType d = builder_.held(value.dtype);
@@ -309,20 +322,16 @@ class Lowering {
     const std::uint32_t finite =
         builder_.pointwise(Op::less, {builder_.pointwise(Op::abs, {top}, d), infinity}, DType::boolean);
     const std::uint32_t shift = builder_.select(finite, top, builder_.constant(0), d);
-    const std::uint32_t terms =
-        builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, shift}, d)}, d);
-    const std::uint32_t total = reduce(Op::sum, terms, value.dtype, dims);
+    const std::uint32_t total = exponentials(x, shift, value.dtype, dims).sum;
     return builder_.pointwise(Op::add, {builder_.pointwise(Op::log, {total}, d), shift}, d);
   }
 
   std::uint32_t softmax(const Value& value, const Layout& layout) {
     const std::uint32_t x = lower(value.inputs[0], layout);
     const Dims dims = dims_of(value.axes & ~value.contracted, layout);
-    const DType d = builder_.held(value.dtype);
     const std::uint32_t top = reduce(Op::max, x, value.dtype, dims);
-    const std::uint32_t terms =
-        builder_.pointwise(Op::exp, {builder_.pointwise(Op::subtract, {x, top}, d)}, d);
-    return builder_.pointwise(Op::divide, {terms, reduce(Op::sum, terms, value.dtype, dims)}, d);
+    const auto [terms, sum] = exponentials(x, top, value.dtype, dims);
+    return builder_.pointwise(Op::divide, {terms, sum}, builder_.held(value.dtype));
   }
 
   // ---- stores ----

@@ -49,24 +49,31 @@ class Checks {
                        [](const EngineNode& node) { return node.op == Op::matmul; });
   }
 
+  /// Marks the operands of products that `counts` holds for, and what they are computed from.
+  template <class Condition>
+  std::vector<bool> before_operands(Condition counts) const {
+    std::vector<bool> before(graph_.tensors.size());
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+      const EngineNode& node = graph_.nodes[i];
+      for (std::uint32_t input : node.inputs)
+        if (before[node.output] || (node.op == Op::matmul && counts(at(input)))) before[input] = true;
+    }
+    return before;
+  }
+
   /// Before a product rows are read in vectors of 16 bytes, wherever they begin; results of another type than
   /// the operands are written so.
   void check_alignment() const {
-    std::vector<bool> before_product(graph_.tensors.size());
-    DType operand = DType::float32;
-    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
-      const EngineNode& node = graph_.nodes[i];
-      if (node.op == Op::matmul) operand = at(node.inputs[0]).dtype;
-      for (std::uint32_t input : node.inputs) {
-        const bool computed = node.op == Op::matmul && at(input).role == EngineTensor::Role::intermediate;
-        if (computed || before_product[node.output]) before_product[input] = true;
-      }
-    }
+    const std::vector<bool> before_product = before_operands(
+        [](const EngineTensor& operand) { return operand.role == EngineTensor::Role::intermediate; });
+    DType operand = DType::float32;  // of the first product
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;)
+      if (graph_.nodes[i].op == Op::matmul) operand = at(graph_.nodes[i].inputs[0]).dtype;
     for (std::size_t i = 0; i < graph_.tensors.size(); ++i) {
       const EngineTensor& t = graph_.tensors[i];
       const bool read = t.role == EngineTensor::Role::input && before_product[i];
       const bool written = t.role == EngineTensor::Role::output && has_product() && t.dtype != operand;
-      if ((read && !whole_vectors(t)) || (written && t.alignment < 16))
+      if ((read && !(t.alignment >= vector && whole_rows(t))) || (written && t.alignment < vector))
         throw NotLowered{
             text((read ? canonical_.tensors[t.source] : canonical_.stores[t.source].tensor).name,
                  read ? ", computed with before a product, has rows that are no multiple of 16 bytes"
@@ -74,11 +81,13 @@ class Checks {
     }
   }
 
-  static bool whole_vectors(const EngineTensor& t) {
-    if (t.alignment < 16) return false;
+  static constexpr int vector = 16;  // bytes
+
+  /// Whether every row, wherever it begins, is a whole number of vectors.
+  static bool whole_rows(const EngineTensor& t) {
     for (std::size_t i = 0; i < t.dims.size(); ++i) {
       const std::int64_t elements = t.strides[i] == 1 ? t.dims[i] : t.strides[i];
-      if (t.dims[i] > 1 && static_cast<std::int64_t>(bytes_for(t.dtype, elements)) % 16 != 0) return false;
+      if (t.dims[i] > 1 && bytes_for(t.dtype, elements) % vector != 0) return false;
     }
     return true;
   }
@@ -86,15 +95,10 @@ class Checks {
   /// Nodes before a float32 product overwrite what they read (9.19, engine 7): a second reader gets the first
   /// one's result.
   void check_prologues() const {
-    const auto& nodes = graph_.nodes;
-    std::vector<bool> before_product(graph_.tensors.size());
+    const std::vector<bool> before_product =
+        before_operands([](const EngineTensor& operand) { return operand.dtype == DType::float32; });
     std::vector<int> readers(graph_.tensors.size());
-    for (std::size_t i = nodes.size(); i-- > 0;)
-      for (std::uint32_t input : nodes[i].inputs) {
-        const bool operand = nodes[i].op == Op::matmul && at(input).dtype == DType::float32;
-        if (operand || before_product[nodes[i].output]) before_product[input] = true;
-      }
-    for (const EngineNode& node : nodes) {
+    for (const EngineNode& node : graph_.nodes) {
       if (!before_product[node.output]) continue;
       std::vector<std::uint32_t> inputs = node.inputs;
       std::sort(inputs.begin(), inputs.end());
@@ -156,14 +160,9 @@ class Checks {
     for (const EngineTensor& t : graph_.tensors) {
       if (t.dtype == DType::int64) throw NotLowered{"cuDNN has no arithmetic of int64"};
       const bool memory = t.role == EngineTensor::Role::input || t.role == EngineTensor::Role::output;
-      if (!memory || bits_of(t.dtype) != 8 || !has_product()) continue;
-      constexpr std::int64_t vector = 16;
-      for (std::size_t i = 0; i < t.dims.size(); ++i) {
-        const bool innermost = t.strides[i] == 1;
-        if (t.dims[i] > 1 && (innermost ? t.dims[i] : t.strides[i]) % vector != 0)
-          throw NotLowered{
-              text("a product with a matrix of ", t.dtype, " whose rows are no multiple of 16 elements")};
-      }
+      if (memory && bits_of(t.dtype) == 8 && has_product() && !whole_rows(t))
+        throw NotLowered{
+            text("a product with a matrix of ", t.dtype, " whose rows are no multiple of 16 elements")};
     }
     for (const EngineNode& node : graph_.nodes) {
       if (node.op == Op::matmul) continue;

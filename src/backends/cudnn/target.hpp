@@ -6,6 +6,7 @@
 #include <string>
 
 #include "stiletto/compile.hpp"
+#include "stiletto/error.hpp"
 
 namespace stiletto::detail {
 
@@ -18,5 +19,10 @@ struct TargetProperties {
 struct TargetAccess {
   static const TargetProperties& properties(const Target& target) { return *target.properties_; }
 };
+
+/// What executing a plan for a GPU that is not in this machine throws.
+[[noreturn]] inline void throw_absent_gpu() {
+  throw DeviceError("this plan was built for a GPU that is not here; it can only be inspected");
+}
 
 }  // namespace stiletto::detail
