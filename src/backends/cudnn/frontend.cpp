@@ -232,9 +232,27 @@ class Translation {
                            : reduction_of(node.op) ? reduction(node)
                                                    : pointwise(node);
     result->set_uid(uid(node.output)).set_name(text("t", node.output)).set_data_type(*type_of(t.dtype));
+    if (t.role == EngineTensor::Role::intermediate && t.dims != inferred(node)) set_packed(*result, t.dims);
     if (t.role == EngineTensor::Role::output)
       result->set_output(true).set_dim(t.dims).set_stride(t.strides).set_alignment(t.alignment);
     tensors_[node.output] = std::move(result);
+  }
+
+  /// What the frontend would give a pointwise result; of other nodes their own.
+  std::vector<std::int64_t> inferred(const EngineNode& node) const {
+    if (node.op == Op::matmul || reduction_of(node.op)) return graph_.tensors[node.output].dims;
+    std::vector<std::int64_t> dims = graph_.tensors[node.inputs[0]].dims;
+    for (std::uint32_t input : node.inputs)
+      for (std::size_t i = 0; i < dims.size(); ++i)
+        dims[i] = std::max(dims[i], graph_.tensors[input].dims[i]);
+    return dims;
+  }
+
+  static void set_packed(fe::graph::Tensor_attributes& tensor, const std::vector<std::int64_t>& dims) {
+    std::vector<std::int64_t> strides(dims.size());
+    std::int64_t stride = 1;
+    for (std::size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
+    tensor.set_dim(dims).set_stride(strides);
   }
 
   TensorPointer matmul(const EngineNode& node) {
@@ -247,11 +265,7 @@ class Translation {
                                  fe::graph::Reduction_attributes()
                                      .set_mode(mapped(reduction_of(node.op), "a reduction mode", node.op))
                                      .set_compute_data_type(compute_type_of(node.compute)));
-    const EngineTensor& t = graph_.tensors[node.output];
-    std::vector<std::int64_t> strides(t.dims.size());
-    std::int64_t stride = 1;
-    for (std::size_t i = t.dims.size(); i-- > 0; stride *= t.dims[i]) strides[i] = stride;
-    result->set_dim(t.dims).set_stride(strides);
+    set_packed(*result, graph_.tensors[node.output].dims);
     return result;
   }
 

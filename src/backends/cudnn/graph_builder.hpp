@@ -22,7 +22,8 @@ class GraphBuilder {
   const EngineTensor& at(std::uint32_t tensor) const { return graph_.tensors[tensor]; }
   EngineTensor& at(std::uint32_t tensor) { return graph_.tensors[tensor]; }
 
-  /// A pointwise node as it is; dims are the operands' broadcast ones.
+  /// A pointwise node as it is; dims are the operands' broadcast ones, and all of the graph's where that only
+  /// adds batches and rows.
   std::uint32_t pointwise(Op op, std::initializer_list<std::uint32_t> inputs, DType dtype,
                           double coefficient = 0);
   /// Any node whose dims the caller knows.
@@ -38,6 +39,10 @@ class GraphBuilder {
   /// What a value of this dtype is held in.
   DType held(DType dtype) const;
   DType compute_of(DType dtype) const { return dtype == DType::float64 ? DType::float64 : compute_; }
+
+  /// The dims that every value of a pointwise graph is to have: engines compute values over fewer at wrong
+  /// places. Empty, which it is at first, for graphs with products or reductions.
+  std::vector<std::int64_t> whole;
 
   EngineGraph graph_;
 

@@ -42,6 +42,11 @@ class Lowering {
       for (std::size_t i = 0; i < value.arity; ++i) behind = behind || behind_product_[value.inputs[i]];
       behind_product_.push_back(behind);
     }
+    const bool pointwise = std::all_of(graph_.values.begin(), graph_.values.end(), [](const Value& value) {
+      return value.kind != Value::Kind::operation || row_of(value.op).family == Family::pointwise;
+    });
+    if (pointwise)
+      for (const Part& part : geometry_.space) builder_.whole.push_back(part.extent);
     std::vector<std::uint32_t> stored;
     for (const Store& store : graph_.stores) stored.push_back(lower(store.value, geometry_.space));
     for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored[s]);
