@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stiletto against cudnn-frontend used by hand, in one process on one GPU, on the same data: device time by
-// CUDA events, medians of batches in which the two sides alternate, and the host's time per call while the
-// GPU's queue is short. Target: at most 1.02 of the frontend's device time.
+// CUDA events around replays of a captured batch of calls, so that no call waits for the host, medians of
+// batches in which the two sides alternate, and the host's time per call while the GPU's queue is short.
+// Target: at most 1.02 of the frontend's device time.
 //   stiletto_gpu_benchmarks [--batches=9] [Google Benchmark's options: --benchmark_filter, --benchmark_out,
 //   …]
 #include <benchmark/benchmark.h>
@@ -45,7 +46,7 @@ class Event {
   ~Event() { cuda("cudaEventDestroy", event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  void record() { cuda("cudaEventRecord", event_, static_cast<void*>(nullptr)); }
+  void record(CUstream_st* stream) { cuda("cudaEventRecord", event_, stream); }
   double microseconds_since(const Event& begin) const {
     float milliseconds = 0;
     cuda("cudaEventSynchronize", event_);
@@ -64,14 +65,47 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Microseconds per call on the GPU, of one batch.
-double device_time(const std::function<void()>& call, int calls) {
-  Event begin, end;
-  begin.record();
-  for (int i = 0; i < calls; ++i) call();
-  end.record();
-  return end.microseconds_since(begin) / calls;
-}
+class Stream {
+ public:
+  Stream() { cuda("cudaStreamCreate", &handle); }
+  ~Stream() { cuda("cudaStreamDestroy", handle); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  CUstream_st* handle = nullptr;
+};
+
+/// Calls recorded into one CUDA graph.
+class Batch {
+ public:
+  /// `call` enqueues on the stream that it is given.
+  Batch(Stream& stream, const std::function<void(CUstream_st*)>& call, int calls)
+      : stream_(stream), calls_(calls) {
+    void* graph = nullptr;
+    cuda("cudaStreamBeginCapture", stream.handle, 1);  // this thread's calls only
+    for (int i = 0; i < calls; ++i) call(stream.handle);
+    cuda("cudaStreamEndCapture", stream.handle, &graph);
+    cuda("cudaGraphInstantiate", &executable_, graph, 0ULL);
+    cuda("cudaGraphDestroy", graph);
+    microseconds();  // the first replay uploads it
+  }
+  ~Batch() { cuda("cudaGraphExecDestroy", executable_); }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  /// On the GPU, per call.
+  double microseconds() const {
+    Event begin, end;
+    begin.record(stream_.handle);
+    cuda("cudaGraphLaunch", executable_, stream_.handle);
+    end.record(stream_.handle);
+    return end.microseconds_since(begin) / calls_;
+  }
+
+ private:
+  Stream& stream_;
+  int calls_;
+  void* executable_ = nullptr;
+};
 
 /// Microseconds that a call keeps the host, the GPU's queue being empty before it.
 double host_time(const std::function<void()>& call) {
@@ -162,17 +196,27 @@ void compare(benchmark::State& state, const Workload& work) {
     return;
   }
 
+  Stream stream;
+  const auto recorded_frontend = [&](CUstream_st* on) {
+    by_hand.use_stream(on);
+    by_hand.execute();
+  };
+  const auto recorded_stiletto = [&](CUstream_st* on) {
+    const st::StreamGuard guard(on);
+    in_place(ours, operands);
+  };
   // Batches of about 20 ms, after a warm-up of as much.
-  const double once = std::max(device_time(frontend, 20), 1.0);
+  const double once = std::max(Batch(stream, recorded_frontend, 20).microseconds(), 1.0);
   const int calls = std::clamp(static_cast<int>(20000 / once), 5, 4000);
-  device_time(stiletto, calls);
-  device_time(frontend, calls);
+  const Batch stiletto_batch(stream, recorded_stiletto, calls),
+      frontend_batch(stream, recorded_frontend, calls);
   std::vector<double> a, b;
   for ([[maybe_unused]] auto _ : state) {
-    a.push_back(device_time(stiletto, calls));
-    b.push_back(device_time(frontend, calls));
+    a.push_back(stiletto_batch.microseconds());
+    b.push_back(frontend_batch.microseconds());
     state.SetIterationTime(a.back() * 1e-6);
   }
+  by_hand.use_stream(nullptr);
   const Row row{work.name, plan_of(in_place.graph()), by_hand.plan(),       median(a),
                 median(b), host_time(stiletto),       host_time(returning), host_time(frontend)};
   state.counters["stiletto_us"] = row.stiletto;

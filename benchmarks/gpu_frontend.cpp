@@ -117,6 +117,8 @@ FrontendGraph::~FrontendGraph() {
   if (state_->handle != nullptr) fe::detail::destroy_handle(state_->handle);
 }
 
+void FrontendGraph::use_stream(CUstream_st* stream) { check(fe::detail::set_stream(state_->handle, stream)); }
+
 void FrontendGraph::execute() {
   State& s = *state_;
   check(s.graph.execute_plan_at_index(s.handle, s.pointers.data(), static_cast<int>(s.pointers.size()),

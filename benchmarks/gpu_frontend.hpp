@@ -9,6 +9,8 @@
 
 #include "gpu_workload.hpp"
 
+struct CUstream_st;
+
 /// A built graph with its pointer list. Stiletto has opened the libraries before.
 class FrontendGraph {
  public:
@@ -18,6 +20,7 @@ class FrontendGraph {
   ~FrontendGraph();
   FrontendGraph(const FrontendGraph&) = delete;
   FrontendGraph& operator=(const FrontendGraph&) = delete;
+  void use_stream(CUstream_st* stream);  // at first the default stream
   void execute();
   std::string plan() const;
 
