@@ -77,7 +77,7 @@ say ""
 KIND="${STILETTO_TEST_DEVICE:-cuda}"
 
 # Cases of the public list whose graphs belong on a GPU.
-CASES=9:15:16:22:52:53:54:83:84:85:97:98:100:101:102:125
+CASES=9:15:16:22:52:53:54:83:84:85:97:98:100:101:102  # 125 is one of the device tests
 CASES_FILTER="PublicCases.case_${CASES//:/:PublicCases.case_}"
 SMOKE_FILTER='Chain.a_*:Chain.constants*:ComputedViews.*:MatmulFused.*:CastChain.*:SpecialIntegers.fmod'
 

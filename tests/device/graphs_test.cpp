@@ -2,6 +2,7 @@
 // What only a GPU that runs beside the program can show: captured graphs that are launched, memory that must
 // not be used again too early, and the end of the process.
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -123,6 +124,27 @@ TEST(Order, memory_of_the_default_stream_dropped_under_a_guard) {
     x = {};
     std::thread([] { (void)filled(-1); }).join();
     EXPECT_EQ(last_of(y), i);
+  }
+}
+
+/// Case 125 of the public list: work on a stream that is not ordered with the default one, behind what makes
+/// its operand there, 50 ms later.
+TEST(PublicCases, case_125) {
+  const Stream stream;
+  const Array x = stiletto::full({1000}, 0.0f, DType::float32, gpu);
+  const auto f = stiletto::compile([](const Array& a) { return 3.0f * a; }, x);
+  cuda_synchronize(nullptr);
+  const StreamGuard guard(stream.get());
+  void (*const wait)(void*) = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+  for (int i = 0; i < 50; ++i) {
+    overwrite(x, 0, stream.get());
+    cuda_call("cudaLaunchHostFunc", stream.get(), wait, static_cast<void*>(nullptr));
+    stiletto::assign(x, stiletto::full({1000}, 2.0f, DType::float32, gpu));
+    const Array y = f(x);
+    EXPECT_NE(cuda_status("cudaStreamQuery", stream.get()), 0) << "f waited";
+    EXPECT_EQ(cuda_status("cudaStreamQuery", static_cast<CUstream_st*>(nullptr)), 0)
+        << "something is on the default stream";
+    ASSERT_EQ(y.to_vector<float>(), std::vector<float>(1000, 6)) << "repeat " << i;
   }
 }
 

@@ -177,9 +177,9 @@ else 1 x 65536 x 1
 TEST(EngineCast, size_1000003) {
   auto f = [](const Array& x) { return -x; };
   expect_text(engine_text(f, on_cpu({1000003}, f16)), R"(
-cudnn graph, 1 x 1 x 1000003
-  t0 = tensor0: float16(1, 1, 1000003) strides (1000003, 1000003, 1)
-  t1 = negate(t0) in float32: store0: float16(1, 1, 1000003) strides (1000003, 1000003, 1)
+cudnn graph, 1 x 125 x 8003
+  t0 = tensor0: float16(1, 125, 8003) strides (1000000, 8000, 1)
+  t1 = negate(t0) in float32: store0: float16(1, 125, 8003) strides (1000000, 8000, 1)
 else 1 x 1000003 x 1
 )");
 }
@@ -230,9 +230,42 @@ else 1 x 8589934592 x 1
 TEST(EngineCast, size_2147483647) {
   auto f = [](const Array& x) { return -x; };
   expect_text(engine_text(f, on_cpu({2147483647}, f16)), R"(
-cudnn graph, 1 x 2147483647 x 1
-  t0 = tensor0: float16(1, 2147483647, 1) strides (2147483647, 1, 1)
-  t1 = negate(t0) in float32: store0: float16(1, 2147483647, 1) strides (2147483647, 1, 1)
+cudnn graph, 1 x 262657 x 8191
+  t0 = tensor0: float16(1, 262657, 8191) strides (2147483632, 8176, 1)
+  t1 = negate(t0) in float32: store0: float16(1, 262657, 8191) strides (2147483632, 8176, 1)
+else 1 x 2147483647 x 1
+)");
+}
+
+TEST(EngineCast, size_1000003_in_place) {
+  auto f = [](const Array& x) { stiletto::assign(x, -x); };
+  expect_text(engine_text(f, on_cpu({1000003}, f16)), R"(
+cudnn graph, 1 x 1000003 x 1
+  t0 = tensor0: float16(1, 1000003, 1) strides (1000003, 1, 1)
+  t1 = negate(t0) in float32: store0: float16(1, 1000003, 1) strides (1000003, 1, 1)
+)");
+}
+
+TEST(EngineCast, size_of_two_primes_in_place) {
+  auto f = [](const Array& x) { stiletto::assign(x, -x); };
+  expect_text(engine_text(f, on_cpu({6007 * 1009}, f16)), R"(
+cudnn graph, 1 x 1009 x 6007
+  t0 = tensor0: float16(1, 1009, 6007) strides (6061063, 6007, 1)
+  t1 = negate(t0) in float32: store0: float16(1, 1009, 6007) strides (6061063, 6007, 1)
+else 1 x 6061063 x 1
+)");
+}
+
+TEST(EngineCast, rows_too_wide) {
+  auto f = [](const Array& x, const Array& y) { return x + y; };
+  expect_text(engine_text(f, on_cpu({4, 1000003}, f16), on_cpu({4, 1}, f16)), R"(
+not 4 x 125 x 8003: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
+cudnn graph, 1 x 4 x 1000003
+  t0 = tensor0: float16(1, 4, 1000003) strides (4000012, 1000003, 1)
+  t1 = tensor1: float16(1, 4, 1) strides (4, 1, 1)
+  t2 = add(t0, t1) in float32: store0: float16(1, 4, 1000003) strides (4000012, 1000003, 1)
+not 1 x 1000003 x 4: arg0 has gaps between its elements along every axis that cuDNN could walk innermost
+not 4 x 1000003 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
 )");
 }
 

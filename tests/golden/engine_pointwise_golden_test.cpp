@@ -86,10 +86,102 @@ not 4 x 64 x 96: arg1 spans some of several axes that do not merge, or has gaps 
 )");
 }
 
+TEST(EnginePointwise, quotients) {
+  auto f = [](const Array& x, const Array& row, const Array& column, const Array& number) {
+    return x / row / column / number / 20.0f;
+  };
+  expect_text(engine_text(f, on_cpu({64, 96}), on_cpu({96}), on_cpu({64, 1}), on_cpu({1})), R"(
+cudnn graph, 1 x 64 x 96
+  t0 = tensor0: float32(1, 64, 96) strides (6144, 96, 1)
+  t1 = tensor1: float32(1, 1, 96) strides (96, 96, 1)
+  t3 = 8.50706e+37: float32 constant
+  t5 = 0.25: float32 constant
+  t9 = 0.25: float32 constant
+  t12 = tensor2: float32(1, 64, 1) strides (64, 1, 1)
+  t14 = tensor3: float32(1, 1, 1) strides (1, 1, 1)
+  t16 = scalar0: float32 by value
+  t2 = abs(t1) in float32: float32(1, 64, 96)
+  t4 = less(t3, t2) in float32: boolean(1, 64, 96)
+  t6 = multiply(t1, t5) in float32: float32(1, 64, 96)
+  t7 = where(t6, t1, t4) in float32: float32(1, 64, 96)
+  t8 = divide(t0, t7) in float32: float32(1, 64, 96)
+  t10 = multiply(t8, t9) in float32: float32(1, 64, 96)
+  t11 = where(t10, t8, t4) in float32: float32(1, 64, 96)
+  t13 = divide(t11, t12) in float32: float32(1, 64, 96)
+  t15 = divide(t13, t14) in float32: float32(1, 64, 96)
+  t17 = divide(t15, t16) in float32: store0: float32(1, 64, 96) strides (6144, 96, 1)
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost
+not 64 x 96 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
+)");
+}
+
+TEST(EnginePointwise, function_of_a_row) {
+  auto f = [](const Array& x, const Array& row) { return x + stiletto::exp(row); };
+  expect_text(engine_text(f, on_cpu({64, 96}), on_cpu({96})), R"(
+cudnn graph, 1 x 64 x 96
+  t0 = tensor0: float32(1, 64, 96) strides (6144, 96, 1)
+  t1 = tensor1: float32(1, 1, 96) strides (96, 96, 1)
+  t2 = exp(t1) in float32: float32(1, 64, 96)
+  t3 = add(t0, t2) in float32: store0: float32(1, 64, 96) strides (6144, 96, 1)
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost
+not 64 x 96 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
+)");
+}
+
+TEST(EnginePointwise, tan) {
+  auto f = [](const Array& x) { return stiletto::tan(x); };
+  expect_text(engine_text(f, on_cpu({64})), R"(
+cudnn graph, 1 x 1 x 64
+  t0 = tensor0: float32(1, 1, 64) strides (64, 64, 1)
+  t1 = 0.5: float32 constant
+  t2 = 0.31831: float32 constant
+  t6 = 3.14062: float32 constant
+  t9 = 0.000967503: float32 constant
+  t12 = 1.50996e-07: float32 constant
+  t17 = 0.0093854: float32 constant
+  t18 = 0.00311992: float32 constant
+  t21 = 0.0244301: float32 constant
+  t24 = 0.0534113: float32 constant
+  t27 = 0.133388: float32 constant
+  t30 = 0.333332: float32 constant
+  t36 = 0.785: float32 constant
+  t3 = multiply(t0, t2) in float32: float32(1, 1, 64)
+  t4 = add(t3, t1) in float32: float32(1, 1, 64)
+  t5 = floor(t4) in float32: float32(1, 1, 64)
+  t7 = multiply(t5, t6) in float32: float32(1, 1, 64)
+  t8 = subtract(t0, t7) in float32: float32(1, 1, 64)
+  t10 = multiply(t5, t9) in float32: float32(1, 1, 64)
+  t11 = subtract(t8, t10) in float32: float32(1, 1, 64)
+  t13 = multiply(t5, t12) in float32: float32(1, 1, 64)
+  t14 = subtract(t11, t13) in float32: float32(1, 1, 64)
+  t15 = tan(t14) in float32: float32(1, 1, 64)
+  t16 = multiply(t14, t14) in float32: float32(1, 1, 64)
+  t19 = multiply(t17, t16) in float32: float32(1, 1, 64)
+  t20 = add(t19, t18) in float32: float32(1, 1, 64)
+  t22 = multiply(t20, t16) in float32: float32(1, 1, 64)
+  t23 = add(t22, t21) in float32: float32(1, 1, 64)
+  t25 = multiply(t23, t16) in float32: float32(1, 1, 64)
+  t26 = add(t25, t24) in float32: float32(1, 1, 64)
+  t28 = multiply(t26, t16) in float32: float32(1, 1, 64)
+  t29 = add(t28, t27) in float32: float32(1, 1, 64)
+  t31 = multiply(t29, t16) in float32: float32(1, 1, 64)
+  t32 = add(t31, t30) in float32: float32(1, 1, 64)
+  t33 = multiply(t32, t16) in float32: float32(1, 1, 64)
+  t34 = multiply(t33, t14) in float32: float32(1, 1, 64)
+  t35 = add(t34, t14) in float32: float32(1, 1, 64)
+  t37 = abs(t14) in float32: float32(1, 1, 64)
+  t38 = less(t37, t36) in float32: boolean(1, 1, 64)
+  t39 = where(t35, t15, t38) in float32: store0: float32(1, 1, 64) strides (64, 64, 1)
+else 1 x 64 x 1
+)");
+}
+
 TEST(EnginePointwise, a_store_that_broadcasts) {
   auto f = [](const Array& to, const Array& x) { stiletto::assign(to, -x); };
   expect_text(engine_text(f, on_cpu({64, 96}), on_cpu({96})), R"(
-not 1 x 64 x 96: a value over fewer axes than the others beside it, which cuDNN computes at wrong places
+cudnn graph, 1 x 64 x 96
+  t0 = tensor0: float32(1, 1, 96) strides (96, 96, 1)
+  t1 = negate(t0) in float32: store0: float32(1, 64, 96) strides (6144, 96, 1)
 not 1 x 96 x 64: a store that repeats its value along the columns, which cuDNN writes at wrong places
 not 64 x 96 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
 )");
@@ -284,6 +376,10 @@ cudnn graph, 1 x 1 x 64
   t6 = 6.28125: float32 constant
   t9 = 0.00193501: float32 constant
   t12 = 3.01992e-07: float32 constant
+  t17 = -0.000195153: float32 constant
+  t18 = 0.00833216: float32 constant
+  t21 = -0.166667: float32 constant
+  t27 = 0.785: float32 constant
   t3 = multiply(t0, t2) in float32: float32(1, 1, 64)
   t4 = add(t3, t1) in float32: float32(1, 1, 64)
   t5 = floor(t4) in float32: float32(1, 1, 64)
@@ -293,7 +389,18 @@ cudnn graph, 1 x 1 x 64
   t11 = subtract(t8, t10) in float32: float32(1, 1, 64)
   t13 = multiply(t5, t12) in float32: float32(1, 1, 64)
   t14 = subtract(t11, t13) in float32: float32(1, 1, 64)
-  t15 = sin(t14) in float32: store0: float16(1, 1, 64) strides (64, 64, 1)
+  t15 = sin(t14) in float32: float32(1, 1, 64)
+  t16 = multiply(t14, t14) in float32: float32(1, 1, 64)
+  t19 = multiply(t17, t16) in float32: float32(1, 1, 64)
+  t20 = add(t19, t18) in float32: float32(1, 1, 64)
+  t22 = multiply(t20, t16) in float32: float32(1, 1, 64)
+  t23 = add(t22, t21) in float32: float32(1, 1, 64)
+  t24 = multiply(t23, t16) in float32: float32(1, 1, 64)
+  t25 = multiply(t24, t14) in float32: float32(1, 1, 64)
+  t26 = add(t25, t14) in float32: float32(1, 1, 64)
+  t28 = abs(t14) in float32: float32(1, 1, 64)
+  t29 = less(t28, t27) in float32: boolean(1, 1, 64)
+  t30 = where(t26, t15, t29) in float32: store0: float16(1, 1, 64) strides (64, 64, 1)
 else 1 x 64 x 1
 )");
 }

@@ -53,8 +53,17 @@ Group broadcasts() {
            {"a number of the caller", [](const Arrays& a) { return a[0] * a[1]; }, {{{64, 96}}, {{}, f16}}},
            {"a store that broadcasts",
             [](const Arrays& a) { stiletto::assign(a[0], a[1] + a[1]); },
-            {{{64, 96}}, {{96}}},
-            "fewer axes"}}};
+            {{{64, 96}}, {{96}}}},
+           {"a function of a row",
+            [](const Arrays& a) { return a[0] + stiletto::tanh(a[1]); },
+            {{{64, 96}, f32}, {{96}, f32}}},
+           {"a function of a column",
+            [](const Arrays& a) { return a[0] + stiletto::tanh(a[1]); },
+            {{{64, 96}, f32}, {{64, 1}, f32}},
+            "fewer axes"},
+           {"quotients by a row, a column and a number",
+            [](const Arrays& a) { return a[0] / a[1] / a[2] / a[3]; },
+            {{{64, 96}, f32}, {{96}, f32}, {{64, 1}, f32}, {{}, f32}}}}};
 }
 
 Group views() {

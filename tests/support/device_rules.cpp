@@ -89,8 +89,6 @@ std::string refused_pointwise(const CanonicalGraph& graph, const Value& v) {
   if (v.operand == DType::float64 || v.dtype == DType::float64) return no_float64;
   for (std::size_t i = 0; i < v.arity; ++i)
     if (operand(i).dtype == DType::float64) return no_float64;
-  if (logical && v.arity == 2 && operand(0).axes.none() != operand(1).axes.none())
-    return "logical operations on an array and a single element";
   if (v.arity == 2 && is_outer(graph, operand(0), operand(1))) return "a column and a row, broadcast both";
   if (is_integer(v.operand) && !logical && row_of(v.op).rule != TypeRule::real && !stays_in_8_bits(v))
     return "integer arithmetic is float32 in cuDNN, which is not exact";
@@ -148,8 +146,19 @@ std::string refused_product(const CanonicalGraph& graph, const Value& v) {
   return "";
 }
 
+/// A reduction of single elements.
+std::string refused_single(const CanonicalGraph& graph, const Value& v) {
+  const DType from = graph.values[v.inputs[0]].dtype;
+  if (from == DType::float64) return no_float64;
+  const bool absolute = v.op == Op::abs_max || v.op == Op::norm1 || v.op == Op::norm2;
+  if (!absolute) return refused_cast(from, v.dtype);
+  const bool wraps = is_integer(from) && from == v.dtype && from != DType::uint8;
+  return wraps ? "integer arithmetic is float32 in cuDNN, which is not exact" : "";
+}
+
 std::string refused_operation(const CanonicalGraph& graph, const Value& v) {
   if (is(v, Family::pointwise)) return refused_pointwise(graph, v);
+  if (is(v, Family::reduction) && v.contracted.none()) return refused_single(graph, v);
   if (reduces(v) || is(v, Family::softmax)) return refused_reduction(graph, v);
   return is(v, Family::matmul) ? refused_product(graph, v) : "";
 }
@@ -311,6 +320,8 @@ std::string undecided_product(const CanonicalGraph& graph) {
     if (!is_matrix(graph, tensor, batch)) return "a product's operand without a contiguous axis";
     if (is_float8(tensor.dtype) && batch.any()) return "batches of float8 products";
     if (is_exact(tensor.dtype) && tensor.dtype != DType::int8) return "a product with a cast operand";
+    if (operand.dtype != graph.values[product.inputs[0]].dtype)
+      return "a product of two types, one of which is converted before it";
     if (tensor.dtype == DType::float64)
       return "float64 products run on a GPU, but no plan for them is built without one";
   }
@@ -379,8 +390,8 @@ Expectation expectation(const CanonicalGraph& graph) {
     if (reason.empty() && computes(value)) reason = refused_operation(graph, value);
   for (const auto& store : graph.stores) {
     const Value& value = graph.values[store.value];
-    const bool product = is(value, Family::matmul) && value.dtype == store.tensor.dtype;
-    if (reason.empty() && !product) reason = refused_cast(value.dtype, store.tensor.dtype);
+    const bool written_as_it_is = computes(value) && value.dtype == store.tensor.dtype;
+    if (reason.empty() && !written_as_it_is) reason = refused_cast(value.dtype, store.tensor.dtype);
   }
   if (reason.empty() && std::any_of(graph.stores.begin(), graph.stores.end(), is_fill))
     return either("a fill beside computed values");
@@ -449,6 +460,10 @@ std::string layout_label(const CanonicalGraph& graph) {
     gaps = gaps || least > 1;
   }
   std::string label = std::to_string(std::min<std::size_t>(graph.extents.size(), 4)) + " axes";
+  // How an axis is cut depends on its size: every long one is a class of its own.
+  constexpr std::int64_t longest_uncut = 2048;
+  for (const std::int64_t extent : graph.extents)
+    if (extent > longest_uncut) label += " of " + std::to_string(extent);
   if (broadcast) label += ", broadcast";
   if (gaps) label += ", gaps";
   if (orders_differ(graph)) label += ", other orders";

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cudnn/accurate.hpp"
 
+#include <cmath>
+#include <initializer_list>
+
 namespace stiletto::detail::cudnn {
 namespace {
 
@@ -29,6 +32,15 @@ class Terms {
   DType dtype_;
 };
 
+/// An odd function near 0, x + x·z·P(z) with z = x²; the highest coefficient of P first.
+std::uint32_t odd_polynomial(Terms& t, std::uint32_t x, std::initializer_list<double> coefficients) {
+  const std::uint32_t square = t.multiply(x, x);
+  const double* next = coefficients.begin();
+  std::uint32_t sum = t.number(*next++);
+  while (next != coefficients.end()) sum = t.add(t.multiply(sum, square), t.number(*next++));
+  return t.add(t.multiply(t.multiply(sum, square), x), x);
+}
+
 }  // namespace
 
 std::uint32_t accurate_tanh(GraphBuilder& builder, std::uint32_t x, DType dtype) {
@@ -37,12 +49,8 @@ std::uint32_t accurate_tanh(GraphBuilder& builder, std::uint32_t x, DType dtype)
   // that cancels, by Cephes' polynomial in x² (tanhf.c, |x| < 0.625, error 1e-7).
   const std::uint32_t exponential = t.apply(Op::exp, t.add(x, x));
   const std::uint32_t far = t.subtract(t.number(1), t.divide(t.number(2), t.add(exponential, t.number(1))));
-  static constexpr double coefficients[] = {2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1,
-                                            -3.33332819422e-1};
-  const std::uint32_t square = t.multiply(x, x);
-  std::uint32_t sum = t.number(-5.70498872745e-3);
-  for (double coefficient : coefficients) sum = t.add(t.multiply(sum, square), t.number(coefficient));
-  const std::uint32_t near = t.add(t.multiply(t.multiply(sum, square), x), x);
+  const std::uint32_t near = odd_polynomial(
+      t, x, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
   return builder.select(t.less(t.apply(Op::abs, x), t.number(0.625)), near, far, dtype);
 }
 
@@ -65,7 +73,29 @@ std::uint32_t reduced_trigonometric(GraphBuilder& builder, Op op, std::uint32_t 
   const std::uint32_t turns = t.apply(Op::floor, t.add(t.multiply(x, t.number(1 / period)), t.number(0.5)));
   std::uint32_t rest = x;
   for (double part : {first, second, third}) rest = t.subtract(rest, t.multiply(turns, t.number(part)));
-  return t.apply(op, rest);
+  const std::uint32_t far = t.apply(op, rest);
+  if (op == Op::cos) return far;
+  // Near 0 the GPU's sine is off by 5e-7 however small the angle is: Cephes' polynomials instead (sinf.c,
+  // tanf.c, up to π/4).
+  const std::uint32_t near =
+      op == Op::sin ? odd_polynomial(t, rest, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1})
+                    : odd_polynomial(t, rest,
+                                     {9.38540185543e-3, 3.11992232697e-3, 2.44301354525e-2, 5.34112807005e-2,
+                                      1.33387994085e-1, 3.33331568548e-1});
+  return builder.select(t.less(t.apply(Op::abs, rest), t.number(0.785)), near, far, dtype);
+}
+
+std::uint32_t accurate_quotient(GraphBuilder& builder, std::uint32_t x, std::uint32_t y, DType dtype) {
+  Terms t(builder, dtype);
+  constexpr double largest = 0x1p126;
+  const EngineTensor& divisor = builder.at(y);
+  const bool small = divisor.role == EngineTensor::Role::constant && std::fabs(divisor.value) <= largest;
+  if (small || !builder.fills_rows(y)) return t.divide(x, y);
+  // The GPU multiplies by the reciprocal, which above 2^126 is subnormal and taken for 0: a quarter of the
+  // divisor, and then of the quotient.
+  const std::uint32_t huge = t.less(t.number(largest), t.apply(Op::abs, y));
+  const std::uint32_t quotient = t.divide(x, builder.select(huge, t.multiply(y, t.number(0.25)), y, dtype));
+  return builder.select(huge, t.multiply(quotient, t.number(0.25)), quotient, dtype);
 }
 
 std::uint32_t at_least(GraphBuilder& builder, std::uint32_t x, double lowest, DType dtype) {

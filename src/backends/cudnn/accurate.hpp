@@ -11,6 +11,10 @@ namespace stiletto::detail::cudnn {
 std::uint32_t accurate_tanh(GraphBuilder& builder, std::uint32_t x, DType dtype);
 std::uint32_t accurate_gelu_tanh(GraphBuilder& builder, std::uint32_t x, DType dtype);
 
+/// x/y; cuDNN's own is 0 for |y| > 2^126, and NaN of an infinity. Not for numbers and columns, of which a
+/// value computed alone has fewer axes than its result: see GraphBuilder::whole.
+std::uint32_t accurate_quotient(GraphBuilder& builder, std::uint32_t x, std::uint32_t y, DType dtype);
+
 /// sin, cos or tan of x less a multiple of its period, so that arguments up to 1e5 are as good as small ones.
 std::uint32_t reduced_trigonometric(GraphBuilder& builder, Op op, std::uint32_t x, DType dtype);
 

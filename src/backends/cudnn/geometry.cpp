@@ -11,12 +11,12 @@
 namespace stiletto::detail::cudnn {
 namespace {
 
-// Measured on an H200 with cuDNN 9.19: batches from here on, and single rows from here on, give plans that
-// fail when they are launched.
+// Measured on an H200 with cuDNN 9.19: batches from here on, and a single row wider than this, give plans
+// that fail when they are launched (a grid of more than 65535 blocks, and of 8 elements each).
 constexpr std::int64_t batch_limit = 65536;
-constexpr std::int64_t single_row_limit = std::int64_t{1} << 20;
-constexpr std::size_t most_dimensions = 8;    // CUDNN_DIM_MAX, which cudnn-frontend does not check
-constexpr std::int64_t widest_factor = 1024;  // wider last dimensions of a cut axis gained nothing
+constexpr std::int64_t widest_row = 8 * (batch_limit - 1);
+constexpr std::size_t most_dimensions = 8;  // CUDNN_DIM_MAX, which cudnn-frontend does not check
+constexpr std::int64_t widest_cut = 8192;   // rows that a long axis is cut into; wider ones gained nothing
 
 std::string form_of(const Layout& space) {
   std::string result;
@@ -141,11 +141,9 @@ class Placer {
   // ---- pointwise ----
 
   void pointwise(const std::vector<std::size_t>& axes) {
-    if (axes.size() == 1) return cut(axes[0]);
-    if (axes.size() == 2 && extent(axes[1]) >= single_row_limit && extent(axes[0]) < batch_limit) {
-      const std::int64_t width = divisor(extent(axes[1]));
-      if (width > 1) add({whole(axes[0]), outer(axes[1], width), inner(axes[1], width)});
-    }
+    if (axes.size() == 1) return contiguous(axes[0]);
+    if (axes.size() == 2 && extent(axes[1]) > widest_row && extent(axes[0]) < batch_limit)
+      for (const Rows& rows : cuts(axes[1])) add({whole(axes[0]), rows.outer, rows.inner});
     Layout space;
     for (std::size_t axis : axes) space.push_back(whole(axis));
     if (axes.size() == 3 && extent(axes[0]) >= batch_limit)
@@ -157,32 +155,61 @@ class Placer {
       add({whole(axes[0]), whole(axes[1]), Part{}});  // gaps between the columns
   }
 
-  Part inner(std::size_t axis, std::int64_t width) const { return {static_cast<int>(axis), width, 1}; }
-  Part outer(std::size_t axis, std::int64_t width) const {
-    return {static_cast<int>(axis), extent(axis) / width, width};
-  }
-
-  /// The largest divisor up to the widest factor; powers of two where there is one of at least 64.
-  static std::int64_t divisor(std::int64_t n) {
-    std::int64_t power = 1;
-    while (power < widest_factor && n % (power * 2) == 0) power *= 2;
-    if (power >= 64) return power;
-    for (std::int64_t d = widest_factor; d > 1; --d)
-      if (n % d == 0) return d;
-    return 1;
-  }
-
   /// One axis that all tensors walk contiguously: (batch, rows, columns) as engines launch and run well.
-  void cut(std::size_t axis) {
+  void contiguous(std::size_t axis) {
     const std::int64_t n = extent(axis);
     const int a = static_cast<int>(axis);
     constexpr std::int64_t columns = 64, rows = 1024;
     if (n % (columns * rows) == 0 && n / (columns * rows) < batch_limit)
       add({{a, n / (columns * rows), columns * rows}, {a, rows, columns}, {a, columns, 1}});
-    const std::int64_t width = divisor(n);
-    if (width > 1 && width < n) add({Part{}, outer(axis, width), inner(axis, width)});
-    if (n < single_row_limit) add({Part{}, Part{}, whole(axis)});
+    for (const Rows& cut : cuts(axis)) add({Part{}, cut.outer, cut.inner});
+    if (n <= widest_row) add({Part{}, Part{}, whole(axis)});
     add({Part{}, whole(axis), Part{}});
+  }
+
+  /// An axis as rows of a matrix.
+  struct Rows {
+    Part outer, inner;
+  };
+
+  /// By a power of two that divides it, else into rows that overlap, else by the largest divisor. Short axes
+  /// run well as they are.
+  std::vector<Rows> cuts(std::size_t axis) const {
+    const std::int64_t n = extent(axis);
+    constexpr std::int64_t longest_uncut = 2048;
+    if (n <= longest_uncut) return {};
+    const auto divided = [&](std::int64_t width) {
+      return Rows{{static_cast<int>(axis), n / width, width}, {static_cast<int>(axis), width, 1}};
+    };
+    constexpr std::int64_t least_power = 64, most_power = 1024;
+    std::int64_t power = 1;
+    while (power < most_power && n % (power * 2) == 0) power *= 2;
+    if (power >= least_power) return {divided(power)};
+    std::vector<Rows> result;
+    if (const std::optional<Rows> rows = overlapping(axis)) result.push_back(*rows);
+    for (std::int64_t width = std::min(widest_cut, n / 2); width > 1; --width)
+      if (n % width == 0) {
+        result.push_back(divided(width));
+        break;
+      }
+    return result;
+  }
+
+  /// Rows that begin at multiples of 16 elements and are a little longer than that, so that the last one ends
+  /// with the axis: for sizes without a good divisor, primes among them. What two rows share is computed
+  /// twice and written twice with one value, which takes results that nothing of the graph reads.
+  std::optional<Rows> overlapping(std::size_t axis) const {
+    const bool apart = std::all_of(graph_.stores.begin(), graph_.stores.end(), [](const Store& store) {
+      return store.tensor.home == Tensor::Home::output;
+    });
+    if (!apart) return {};
+    const std::int64_t n = extent(axis);
+    constexpr std::int64_t alignment = 16;
+    const std::int64_t widest = std::min(widest_cut, n / 4) / alignment * alignment;
+    std::int64_t best = widest;
+    for (std::int64_t step = widest; step > widest / 2; step -= alignment)
+      if (n % step < n % best) best = step;
+    return Rows{{static_cast<int>(axis), n / best, best}, {static_cast<int>(axis), best + n % best, 1}};
   }
 
   const CanonicalGraph& graph_;

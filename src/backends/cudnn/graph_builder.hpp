@@ -43,6 +43,10 @@ class GraphBuilder {
   /// The dims that every value of a pointwise graph is to have: engines compute values over fewer at wrong
   /// places. Empty, which it is at first, for graphs with products or reductions.
   std::vector<std::int64_t> whole;
+  /// Whether what is computed from this tensor alone has those dims.
+  bool fills_rows(std::uint32_t tensor) const {
+    return !whole.empty() && at(tensor).dims.back() == whole.back();
+  }
 
   EngineGraph graph_;
 

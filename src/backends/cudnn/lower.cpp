@@ -256,8 +256,11 @@ class Lowering {
   std::uint32_t single(const Value& value, const Layout& layout) {
     const std::uint32_t x = lower(value.inputs[0], layout);
     const DType held = builder_.held(value.dtype);
-    if (value.op == Op::abs_max || value.op == Op::norm1 || value.op == Op::norm2)
+    if (value.op == Op::abs_max || value.op == Op::norm1 || value.op == Op::norm2) {
+      const DType from = graph_.values[value.inputs[0]].dtype;
+      if (from == value.dtype && from != DType::uint8) check_exact(value);
       return builder_.pointwise(Op::abs, {x}, held);
+    }
     return builder_.at(x).dtype == held
                ? x
                : builder_.convert(x, graph_.values[value.inputs[0]].dtype, value.dtype);

@@ -43,6 +43,10 @@ class PointwiseLowering {
       case Op::cos:
       case Op::tan:
         return accurate_ ? reduced_trigonometric(builder_, value_.op, inputs_[0], held) : plain(held);
+      case Op::divide:
+        return accurate_ && (value_.operand == DType::float32 || value_.operand == DType::bfloat16)
+                   ? accurate_quotient(builder_, inputs_[0], inputs_[1], held)
+                   : plain(held);
       case Op::tanh:
         return accurate_ && is_float32() ? accurate_tanh(builder_, inputs_[0], held) : plain(held);
       case Op::gelu_tanh:
