@@ -36,6 +36,7 @@ template <class F>
 void on_all_threads(const F& f) {
   const std::int64_t count = std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(count));
   const std::int64_t part = (size + count - 1) / count;
   for (std::int64_t i = 0; i < count; ++i)
     threads.emplace_back([&, i] { f(i * part, std::min(size, (i + 1) * part)); });

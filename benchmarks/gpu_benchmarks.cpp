@@ -229,6 +229,42 @@ void compare(benchmark::State& state, const Workload& work) {
   table().push_back(row);
 }
 
+struct BandwidthRow {
+  std::string name;
+  double microseconds, gigabytes_per_second;
+};
+std::vector<BandwidthRow>& bandwidths() {
+  static std::vector<BandwidthRow> rows;
+  return rows;
+}
+
+/// Time of one of many calls in a row, with the outputs that they allocate.
+void measure(benchmark::State& state, const MemoryBound& work) {
+  const st::Array x = random_on_gpu(work.shape, st::DType::bfloat16, 1);
+  const auto f = st::compile(work.function, x);
+  const st::Array y = f(x);
+  Stream stream;
+  const st::StreamGuard guard(stream.handle);
+  constexpr int calls = 200;
+  const auto batch = [&] {
+    Event begin, end;
+    begin.record(stream.handle);
+    for (int i = 0; i < calls; ++i) benchmark::DoNotOptimize(f(x));
+    end.record(stream.handle);
+    return end.microseconds_since(begin) / calls;
+  };
+  batch();
+  std::vector<double> times;
+  for ([[maybe_unused]] auto _ : state) {
+    times.push_back(batch());
+    state.SetIterationTime(times.back() * 1e-6);
+  }
+  const double microseconds = median(times);
+  bandwidths().push_back(
+      {work.name, microseconds, static_cast<double>(x.nbytes() + y.nbytes()) / microseconds * 1e-3});
+  state.counters["GB/s"] = bandwidths().back().gigabytes_per_second;
+}
+
 void print_table() {
   std::printf(
       "\n| work | device µs: Stiletto | frontend | ratio | host µs: in place | allocating | frontend |\n");
@@ -237,6 +273,9 @@ void print_table() {
     std::printf("| %s | %.2f | %.2f | %.3f | %.2f | %.2f | %.2f |\n", row.name.c_str(), row.stiletto,
                 row.frontend, row.stiletto / row.frontend, row.stiletto_host, row.allocating_host,
                 row.frontend_host);
+  std::printf("\n| work on bfloat16 | µs | GB/s |\n|---|---|---|\n");
+  for (const BandwidthRow& row : bandwidths())
+    std::printf("| %s | %.2f | %.0f |\n", row.name.c_str(), row.microseconds, row.gigabytes_per_second);
   std::printf("\nplans:\n");
   for (const Row& row : table())
     std::printf("  %s\n    Stiletto: %s\n    frontend: %s\n", row.name.c_str(), row.stiletto_plan.c_str(),
@@ -268,9 +307,16 @@ int main(int argc, char** argv) try {
         ->Iterations(batches)
         ->UseManualTime()
         ->Unit(benchmark::kMicrosecond);
+  static const std::vector<MemoryBound> bound = memory_bound();
+  for (const MemoryBound& work : bound)
+    benchmark::RegisterBenchmark(work.name.c_str(),
+                                 [&work](benchmark::State& state) { measure(state, work); })
+        ->Iterations(batches)
+        ->UseManualTime()
+        ->Unit(benchmark::kMicrosecond);
   const std::size_t ran = benchmark::RunSpecifiedBenchmarks();
   print_table();
-  return ran > 0 && table().size() == ran ? 0 : 1;  // one that failed has no row
+  return ran > 0 && table().size() + bandwidths().size() == ran ? 0 : 1;  // one that failed has no row
 } catch (const std::exception& error) {
   std::fprintf(stderr, "stiletto_gpu_benchmarks: %s\n", error.what());
   return 1;

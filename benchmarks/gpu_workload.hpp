@@ -57,3 +57,33 @@ inline std::vector<Workload> gpu_workloads() {
           {"W6 silu(x·w)·(x·v)", Kind::gated_product, bfloat16, 4096, 11008, 4096},
           {"W9 x·y + z", Kind::multiply_add, bfloat16, 8192, 8192, 0}};
 }
+
+/// Work that waits for memory alone: its bandwidth is what counts.
+struct MemoryBound {
+  std::string name;
+  stiletto::Shape shape;  // of one bfloat16 operand
+  stiletto::Array (*function)(const stiletto::Array&);
+};
+
+inline std::vector<MemoryBound> memory_bound() {
+  using stiletto::Array;
+  const auto first = [](const Array& x) { return stiletto::sum(x, 0); };
+  const auto last = [](const Array& x) { return stiletto::sum(x, -1); };
+  const auto middle = [](const Array& x) { return stiletto::sum(x, 1); };
+  const auto outer = [](const Array& x) { return stiletto::sum(x, {0, 2}); };
+  const auto all = [](const Array& x) { return stiletto::sum(x); };
+  const auto pointwise = [](const Array& x) { return stiletto::cast(x * x + x, stiletto::DType::bfloat16); };
+  const stiletto::Shape matrix{16384, 4096}, cube{128, 128, 4096};
+  return {{"sum over the first axis of 16384 × 4096", matrix, first},
+          {"sum over the last axis of 16384 × 4096", matrix, last},
+          {"sum of 16384 × 4096", matrix, all},
+          {"sum over the middle axis of 128 × 128 × 4096", cube, middle},
+          {"sum over the first and last axis of 128 × 128 × 4096", cube, outer},
+          {"sum of 1000003, a prime", {1000003}, all},
+          {"sum of 67108859, a prime", {67108859}, all},
+          {"x·x + x of 2²⁰", {1 << 20}, pointwise},
+          {"x·x + x of 1000003, a prime", {1000003}, pointwise},
+          {"x·x + x of 2²⁶", {1 << 26}, pointwise},
+          {"x·x + x of 67108856 = 8·47·178481", {67108856}, pointwise},
+          {"x·x + x of 67108859, a prime", {67108859}, pointwise}};
+}
