@@ -11,8 +11,9 @@ namespace {
 
 /// Operand axes against the trailing axes of a result.
 std::vector<int> aligned(const Shape& operand, std::size_t rank, std::size_t skip_last = 0) {
-  std::vector<int> slots;
   const std::size_t count = operand.size() - skip_last;
+  std::vector<int> slots;
+  slots.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
     slots.push_back(operand[i] == 1 ? no_label : static_cast<int>(rank - count + i));
   return slots;
@@ -164,6 +165,7 @@ void AxisLabels::try_join(std::uint32_t user, const Edge& edge) {
 
 std::vector<int> AxisLabels::labels(std::uint32_t node) const {
   std::vector<int> result;
+  result.reserve(nodes_[node].extents.size());
   for (std::size_t i = 0; i < nodes_[node].extents.size(); ++i)
     result.push_back(nodes_[node].extents[i] == 1 ? no_label : find(first_[node] + static_cast<int>(i)));
   return result;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backends/cudnn/given_libraries.hpp"
+#include "backends/cudnn/memory.hpp"
 #include "backends/cudnn/workspace.hpp"
 #include "support/cuda_api.hpp"
 #include "support/errors.hpp"
@@ -18,6 +19,7 @@ namespace {
 using namespace support;
 using stiletto::Device;
 using stiletto::StreamGuard;
+using stiletto::detail::cudnn::free_kept_blocks;
 using stiletto::detail::cudnn::workspace;
 
 const Device gpu = Device::cuda(0);
@@ -31,10 +33,19 @@ void fail(const char* name, int times, int error) { fake<void>("fake_fail", name
 
 /// The calls that queue work, made by f: one per line.
 template <class F>
-std::string calls_of(const F& f) {
+std::string calls_alone(const F& f) {
   fake<void>("fake_clear_log");
   f();
   return fake<const char*>("fake_log");
+}
+/// The same in a thread that keeps no memory before and after.
+template <class F>
+std::string calls_of(const F& f) {
+  free_kept_blocks();
+  return calls_alone([&] {
+    f();
+    free_kept_blocks();
+  });
 }
 std::string id_of(const Stream& stream) {
   unsigned long long id = 0;
@@ -51,10 +62,12 @@ class FakeCuda : public testing::Test {
   void SetUp() override {
     (void)empty(1);
     (void)empty(1, Device::cuda(1));
+    free_kept_blocks();
     used_before_ = used();
   }
   void TearDown() override {
     (void)empty(1);  // frees what was delayed
+    free_kept_blocks();
     EXPECT_EQ(used(), used_before_) << "memory was lost";
   }
 
@@ -82,6 +95,66 @@ TEST_F(FakeCuda, one_allocation_and_one_free) {
   const std::string s = id_of(stream);
   EXPECT_EQ(calls_of([] { (void)empty(100); }),
             "MallocFromPoolAsync 100 0 " + s + "\nFreeAsync 100 " + s + "\n");
+}
+
+TEST_F(FakeCuda, a_freed_block_is_taken_again_without_a_call) {
+  (void)empty(100);
+  EXPECT_EQ(calls_alone([] { (void)empty(100); }), "");
+  EXPECT_EQ(calls_alone([] { (void)empty(101); }), "MallocFromPoolAsync 101 0 default\n");
+  EXPECT_NE(calls_alone([] { (void)empty(100, Device::cuda(1)); }).find("MallocFromPoolAsync 100 1"),
+            std::string::npos);
+  EXPECT_EQ(calls_alone([] {
+              const Array first = empty(100), second = empty(100);
+              EXPECT_NE(first.raw_data(), second.raw_data());
+            }),
+            "MallocFromPoolAsync 100 0 default\n");
+}
+
+TEST_F(FakeCuda, kept_blocks_are_few_and_small) {
+  EXPECT_EQ(calls_alone([] {
+              std::vector<Array> arrays;
+              for (int i = 1; i <= 10; ++i) arrays.push_back(empty(100 * i));
+              fake<void>("fake_clear_log");
+              for (Array& array : arrays) array = {};
+            }),
+            "FreeAsync 100 default\nFreeAsync 200 default\n");
+  constexpr std::int64_t mebibyte = 1 << 20;
+  free_kept_blocks();
+  EXPECT_EQ(calls_of([] { (void)empty(65 * mebibyte); }),
+            "MallocFromPoolAsync 68157440 0 default\nFreeAsync 68157440 default\n");
+  (void)empty(40 * mebibyte);
+  EXPECT_EQ(calls_alone([] { (void)empty(30 * mebibyte); }),
+            "MallocFromPoolAsync 31457280 0 default\nFreeAsync 41943040 default\n");
+}
+
+TEST_F(FakeCuda, kept_blocks_are_freed_with_their_guard) {
+  const Stream stream, other;
+  const std::string s = id_of(stream);
+  {
+    const StreamGuard guard(stream.get());
+    (void)empty(100);
+    {
+      const StreamGuard inner(other.get());
+      EXPECT_NE(calls_alone([] { (void)empty(100); }), "");
+    }
+    EXPECT_EQ(calls_alone([] { (void)empty(100); }), "");
+    fake<void>("fake_clear_log");
+  }
+  EXPECT_EQ(std::string(fake<const char*>("fake_log")).find("FreeAsync 100 " + s), 0U);
+}
+
+TEST_F(FakeCuda, kept_blocks_are_freed_with_their_thread) {
+  EXPECT_EQ(calls_alone([] { std::thread([] { (void)empty(100); }).join(); }),
+            "MallocFromPoolAsync 100 0 default\nFreeAsync 100 default\n");
+}
+
+TEST_F(FakeCuda, a_capture_takes_no_kept_block) {
+  const Stream stream;
+  const StreamGuard guard(stream.get());
+  (void)empty(100);
+  CapturedGraph graph(stream);
+  EXPECT_NE(calls_alone([] { (void)empty(100); }), "");
+  EXPECT_EQ(graph.end(), 0);
 }
 
 TEST_F(FakeCuda, fills_take_one_call) {
@@ -194,9 +267,11 @@ TEST_F(FakeCuda, a_graph_keeps_its_memory) {
     (void)empty(1000);
     EXPECT_EQ(graph.end(), 0);
     (void)empty(1);
+    free_kept_blocks();
     EXPECT_EQ(used(), before + 1000);
   }
   (void)empty(1);
+  free_kept_blocks();
   EXPECT_EQ(used(), before);
 }
 
@@ -205,7 +280,13 @@ TEST_F(FakeCuda, a_full_pool_is_trimmed_once) {
   EXPECT_EQ(calls_of([] { (void)empty(100); }),
             "MallocFromPoolAsync 100 0 default\nMemPoolTrimTo 0 0\nMallocFromPoolAsync 100 0 default\n"
             "FreeAsync 100 default\n");
+  (void)empty(50);
+  fail("MallocFromPoolAsync", 1, 2);
+  EXPECT_EQ(calls_alone([] { (void)empty(100); }),
+            "MallocFromPoolAsync 100 0 default\nFreeAsync 50 default\nMemPoolTrimTo 0 0\n"
+            "MallocFromPoolAsync 100 0 default\n");
   fail("MallocFromPoolAsync", 2, 2);
+  free_kept_blocks();
   EXPECT_TRUE(throws<stiletto::DeviceError>(
       [] { empty(100); }, {"allocating 100 bytes on cuda:0 failed", "of 4294967296 bytes are free", "drop"}));
   (void)empty(100);

@@ -41,7 +41,8 @@ class Reader {
   template <class T>
     requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void operator()(T& value) {
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    const std::string_view bytes = take(sizeof value);
+    std::memcpy(&value, bytes.data(), bytes.size());
   }
   void operator()(std::string& value) { value = take(length(1)); }
   template <class T>

@@ -39,10 +39,24 @@ class CudnnPlan : public Plan {
  public:
   CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built, int device, bool present)
       : graph_(std::move(graph)), built_(std::move(built)), device_(device), present_(present) {
-    for (const EngineTensor& t : graph_.tensors)
-      if (present && t.role == EngineTensor::Role::ones)
-        ones_ = ones_on_device(device, t.dtype, t.dims.back());
+    constants_.reserve(graph_.tensors.size());  // their addresses are kept
+    for (const EngineTensor& t : graph_.tensors) {
+      if (t.role == EngineTensor::Role::intermediate) continue;
+      void* pointer = nullptr;
+      if (t.role == EngineTensor::Role::constant) {
+        constants_.push_back(static_cast<float>(t.value));
+        pointer = &constants_.back();
+      } else if (t.role == EngineTensor::Role::ones) {
+        if (present) pointer = ones_on_device(device, t.dtype, t.dims.back());
+      } else {
+        slots_.push_back({pointers_.size(), &t});
+      }
+      pointers_.push_back(pointer);
+    }
   }
+  CudnnPlan(const CudnnPlan&) = delete;
+  CudnnPlan& operator=(const CudnnPlan&) = delete;
+  ~CudnnPlan() override = default;
 
   std::size_t workspace() const override { return built_->workspace(); }
 
@@ -74,26 +88,23 @@ class CudnnPlan : public Plan {
   }
 
  private:
+  /// A pointer that each call brings.
+  struct Slot {
+    std::size_t at;  // in pointers_
+    const EngineTensor* tensor;
+  };
+
   template <class Memory>
   void bind(Frame& frame, const Memory& memory, std::span<const ScalarValue> scalars) const {
-    frame.pointers.clear();
+    frame.pointers = pointers_;
     frame.numbers.resize(scalars.size());
-    for (const EngineTensor& t : graph_.tensors) {
-      switch (t.role) {
-        case EngineTensor::Role::input:
-        case EngineTensor::Role::output:
-          frame.pointers.push_back(memory(t));
-          break;
-        case EngineTensor::Role::number:
-          frame.numbers[t.source] = static_cast<float>(scalars[t.source].as_double());
-          frame.pointers.push_back(&frame.numbers[t.source]);
-          break;
-        case EngineTensor::Role::ones:
-          frame.pointers.push_back(ones_);
-          break;
-        default:
-          break;
+    for (const auto& [at, t] : slots_) {
+      if (t->role != EngineTensor::Role::number) {
+        frame.pointers[at] = memory(*t);
+        continue;
       }
+      frame.numbers[t->source] = static_cast<float>(scalars[t->source].as_double());
+      frame.pointers[at] = &frame.numbers[t->source];
     }
   }
 
@@ -101,7 +112,9 @@ class CudnnPlan : public Plan {
   std::unique_ptr<const BuiltGraph> built_;
   int device_;
   bool present_;
-  void* ones_ = nullptr;
+  std::vector<float> constants_;
+  std::vector<void*> pointers_;  // in the order that BuiltGraph takes; those of slots are null
+  std::vector<Slot> slots_;
 };
 
 std::size_t bytes_reached(const EngineTensor& t) {
@@ -153,12 +166,13 @@ std::string CudnnPlan::launch_problem() const {
   std::vector<std::shared_ptr<Storage>> cleared{cuda_memory().allocate(Device::cuda(device_), workspace())};
   Frame frame;
   constexpr std::uintptr_t somewhere = std::uintptr_t{1} << 40U;
+  std::uintptr_t apart = 0;
   auto address = [&](const EngineTensor& t) -> void* {
     const bool reduced = std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const EngineNode& node) {
       return &graph_.tensors[node.output] == &t && row_of(node.op).family == Family::reduction;
     });
-    if (!reduced)  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-      return reinterpret_cast<void*>(somewhere + (frame.pointers.size() << 32U));
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    if (!reduced) return reinterpret_cast<void*>(somewhere + (apart++ << 32U));
     cleared.push_back(cuda_memory().allocate(Device::cuda(device_), bytes_reached(t)));
     return cleared.back()->data;
   };

@@ -25,9 +25,9 @@ class BuiltGraph {
   virtual ~BuiltGraph() = default;
   virtual std::size_t workspace() const = 0;
   virtual std::string engine() const = 0;  // cuDNN's own name of the plan
-  /// `pointers`: of the graph's tensors in order, without constants and intermediates; numbers are host
-  /// pointers. Throws DeviceError.
-  virtual void execute(cudnnContext* handle, std::vector<void*>& pointers, void* workspace) const = 0;
+  /// `pointers`: of the graph's tensors in order, without intermediates; of numbers and constants pointers to
+  /// floats on the host. Throws DeviceError.
+  virtual void execute(cudnnContext* handle, const std::vector<void*>& pointers, void* workspace) const = 0;
   virtual std::vector<std::uint8_t> serialize() const = 0;
 };
 

@@ -57,6 +57,7 @@ cudnnContext* handle_for(int device, CUstream_st* stream) {
   for (Handle& handle : mine.handles)
     if (handle.device == device) found = &handle;
   if (found == nullptr) {
+    check(cuda().SetDevice(device), "using a GPU in a new thread");  // which has no context before
     mine.handles.push_back(take(device));
     found = &mine.handles.back();
   }

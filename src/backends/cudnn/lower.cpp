@@ -48,6 +48,7 @@ class Lowering {
     if (pointwise)
       for (const Part& part : geometry_.space) builder_.whole.push_back(part.extent);
     std::vector<std::uint32_t> stored;
+    stored.reserve(graph_.stores.size());
     for (const Store& store : graph_.stores) stored.push_back(lower(store.value, geometry_.space));
     for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored[s]);
     check_lowered(builder_.graph_, graph_);
@@ -123,6 +124,7 @@ class Lowering {
         return softmax(value, layout);
       default: {
         std::vector<std::uint32_t> inputs;
+        inputs.reserve(value.arity);
         for (std::size_t i = 0; i < value.arity; ++i) inputs.push_back(lower(value.inputs[i], layout));
         const auto index = static_cast<std::size_t>(&value - graph_.values.data());
         return lower_pointwise(builder_, value, inputs, operand_dtypes(value),
@@ -133,6 +135,7 @@ class Lowering {
 
   std::vector<DType> operand_dtypes(const Value& value) const {
     std::vector<DType> dtypes;
+    dtypes.reserve(value.arity);
     for (std::size_t i = 0; i < value.arity; ++i) dtypes.push_back(graph_.values[value.inputs[i]].dtype);
     return dtypes;
   }
@@ -369,7 +372,7 @@ class Lowering {
     if (plain) return false;
     // 8-bit integers are held as floats, whole ones.
     const DType logical = graph_.values[store.value].dtype;
-    return !(logical == to && (to == DType::int8 || to == DType::uint8));
+    return logical != to || (to != DType::int8 && to != DType::uint8);
   }
 
   /// Writing it at `dtype` rounds as often as our rules say: a value that was cast to another type first

@@ -73,7 +73,7 @@ class Checks {
       const EngineTensor& t = graph_.tensors[i];
       const bool read = t.role == EngineTensor::Role::input && before_product[i];
       const bool written = t.role == EngineTensor::Role::output && has_product() && t.dtype != operand;
-      if ((read && !(t.alignment >= vector && whole_rows(t))) || (written && t.alignment < vector))
+      if ((read && (t.alignment < vector || !whole_rows(t))) || (written && t.alignment < vector))
         throw NotLowered{
             text((read ? canonical_.tensors[t.source] : canonical_.stores[t.source].tensor).name,
                  read ? ", computed with before a product, has rows that are no multiple of 16 bytes"

@@ -139,6 +139,10 @@ void delay(const Freeable& memory) {
   pool.has_delayed.store(true, std::memory_order_release);
 }
 
+void free_or_delay(const Freeable& memory) {
+  if (!try_to_free(memory)) delay(memory);
+}
+
 void free_delayed(DevicePool& pool) {
   if (!pool.has_delayed.load(std::memory_order_acquire)) return;
   std::vector<Freeable> list;
@@ -147,8 +151,79 @@ void free_delayed(DevicePool& pool) {
     list.swap(pool.delayed);
     pool.has_delayed.store(false, std::memory_order_release);
   }
-  for (const Freeable& memory : list)
-    if (!try_to_free(memory)) delay(memory);
+  for (const Freeable& memory : list) free_or_delay(memory);
+}
+
+// ---- blocks that a thread keeps ----
+
+struct KeptBlock {
+  Freeable memory;
+  std::size_t bytes = 0;
+};
+
+/// The oldest first. Freed as the thread ends; whether it has is plain data, because static destructors may
+/// still free blocks then.
+struct KeptBlocks {
+  static constexpr std::size_t most = 8, most_bytes = std::size_t{64} << 20U;
+  std::vector<KeptBlock> blocks;
+  std::size_t bytes = 0;
+
+  KeptBlocks() { blocks.reserve(most + 1); }
+  ~KeptBlocks() {
+    gone() = true;
+    if (!cuda_is_gone()) release(nullptr);
+  }
+  static bool& gone() {
+    thread_local bool gone = false;
+    return gone;
+  }
+
+  KeptBlock remove(std::size_t i) {
+    const KeptBlock block = blocks[i];
+    blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(i));
+    bytes -= block.bytes;
+    return block;
+  }
+  void release(const StreamKey* stream) noexcept {  // null: of all
+    for (std::size_t i = blocks.size(); i-- > 0;) {
+      if (stream != nullptr && !(blocks[i].memory.stream == *stream)) continue;
+      const KeptBlock block = remove(i);
+      try {
+        free_or_delay(block.memory);
+      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the memory is lost to the pool
+      }
+    }
+  }
+};
+
+KeptBlocks& kept_blocks() {
+  thread_local KeptBlocks kept;
+  return kept;
+}
+
+/// Rule 1 without a call of CUDA's.
+bool keep(const Freeable& memory, std::size_t bytes) {
+  if (memory.of_graph || bytes > KeptBlocks::most_bytes || KeptBlocks::gone()) return false;
+  if (!(key_of(current_stream()) == memory.stream) || !guard_will_tell(memory.stream, memory.device))
+    return false;
+  KeptBlocks& kept = kept_blocks();
+  kept.blocks.push_back({memory, bytes});
+  kept.bytes += bytes;
+  while (kept.blocks.size() > KeptBlocks::most || kept.bytes > KeptBlocks::most_bytes)
+    free_or_delay(kept.remove(0).memory);
+  return true;
+}
+
+/// Null where the thread keeps none of this size.
+void* take_kept(int device, const StreamKey& stream, std::size_t bytes) {
+  if (KeptBlocks::gone()) return nullptr;
+  KeptBlocks& kept = kept_blocks();
+  for (std::size_t i = kept.blocks.size(); i-- > 0;) {
+    const KeptBlock& block = kept.blocks[i];
+    if (block.bytes == bytes && block.memory.device == device && block.memory.stream == stream)
+      return kept.remove(i).memory.pointer;
+  }
+  return nullptr;
 }
 
 // ---- allocating ----
@@ -161,12 +236,13 @@ void free_delayed(DevicePool& pool) {
                          "written; drop arrays that are not needed, or use smaller ones"));
 }
 
-/// What the pool keeps may be in pieces that do not fit: given back, it can be mapped anew.
+/// What this thread and the pool keep may be in pieces that do not fit: given back, it can be mapped anew.
 void* take(DevicePool& pool, std::size_t bytes, cudaStream_t stream) {
   void* pointer = nullptr;
   cudaError_t status = cuda().MallocFromPoolAsync(&pointer, bytes, pool.pool, stream);
   if (status == cudaErrorMemoryAllocation) {
     cuda().GetLastError();
+    free_kept_blocks();
     cuda().MemPoolTrimTo(pool.pool, 0);
     status = cuda().MallocFromPoolAsync(&pointer, bytes, pool.pool, stream);
   }
@@ -225,15 +301,26 @@ Block::~Block() {
   if (pointer == nullptr || cuda_is_gone()) return;
   try {
     const Freeable memory{pointer, device, stream, of_graph};
-    if (of_graph || !try_to_free(memory)) delay(memory);
+    if (of_graph)
+      delay(memory);
+    else if (!may_be_kept || !keep(memory, bytes))
+      free_or_delay(memory);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the memory is lost to the pool
   }
 }
 
 std::shared_ptr<Block> allocate_block(int device, std::size_t bytes) {
   DevicePool& pool = pool_of(device);
-  const CurrentDevice current(device);
   const StreamKey stream = use_current_stream(device);
+  auto block = std::make_shared<Block>();
+  block->device = device;
+  block->stream = stream;
+  block->bytes = bytes;
+  const bool usable = !stream.is_default() || capture_of(stream.handle) == Capture::none;
+  if (usable && !pool.has_delayed.load(std::memory_order_acquire))
+    block->pointer = take_kept(device, stream, bytes);
+  if (block->pointer != nullptr) return block;
+  const CurrentDevice current(device);
   switch (capture_of(stream.handle)) {
     case Capture::none:
       break;
@@ -246,12 +333,13 @@ std::shared_ptr<Block> allocate_block(int device, std::size_t bytes) {
                "set a StreamGuard with a stream made with cudaStreamNonBlocking"));
   }
   free_delayed(pool);
-  auto block = std::make_shared<Block>();
   const BesideCapture beside;
-  block->device = device;
-  block->stream = stream;
   block->pointer = take(pool, bytes, stream.handle);
   return block;
+}
+
+void free_kept_blocks(const StreamKey* stream) noexcept {
+  if (!cuda_is_gone() && !KeptBlocks::gone()) kept_blocks().release(stream);
 }
 
 void check_device(int device) { pool_of(device); }

@@ -64,7 +64,7 @@ class ElsewherePlan : public BuiltGraph {
   explicit ElsewherePlan(Answer answer) : answer_(std::move(answer)) {}
   std::size_t workspace() const override { return static_cast<std::size_t>(answer_.workspace); }
   std::string engine() const override { return answer_.engine; }
-  void execute(cudnnContext*, std::vector<void*>&, void*) const override { throw_absent_gpu(); }
+  void execute(cudnnContext*, const std::vector<void*>&, void*) const override { throw_absent_gpu(); }
   std::vector<std::uint8_t> serialize() const override { return {answer_.plan.begin(), answer_.plan.end()}; }
 
  private:

@@ -57,6 +57,7 @@ void guard_ended(CUstream_st* stream) noexcept {
       ++i;
       continue;
     }
+    free_kept_blocks(&entry.stream);
     order_frees_after(entry.device, stream);
     unlist(entry);
     mine.entries[i] = mine.entries[--mine.count];
@@ -90,6 +91,10 @@ StreamKey use_current_stream(int device) {
   }
   mine.entries[mine.count++] = entry;
   return entry.stream;
+}
+
+bool guard_will_tell(const StreamKey& stream, int device) {
+  return stream.is_default() || mine.has({stream, device});
 }
 
 bool while_guarded(const StreamKey& stream, void (*run)(void* context, CUstream_st* stream), void* context) {

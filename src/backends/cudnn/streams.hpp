@@ -25,6 +25,9 @@ StreamKey key_of(CUstream_st* stream);
 /// queues anything, so that the guard's end finds the devices whose memory the stream used.
 StreamKey use_current_stream(int device);
 
+/// Whether this thread is told before the stream can be destroyed: it never is, or a guard here holds it.
+bool guard_will_tell(const StreamKey& stream, int device);
+
 /// Runs a function that must not throw while a guard somewhere holds the stream; false if none does.
 bool while_guarded(const StreamKey& stream, void (*run)(void* context, CUstream_st* stream), void* context);
 

@@ -55,6 +55,7 @@ void* workspace(int device, CUstream_st* stream, std::size_t bytes) {
     if (found != entries.end()) entries.erase(found);  // first, so that its memory can be part of the next
     if (entries.size() == most_entries) entries.pop_back();
     entries.insert(entries.begin(), {allocate_block(device, bytes), bytes});
+    entries.front().block->may_be_kept = false;
   } else {
     std::rotate(entries.begin(), found, found + 1);
   }
