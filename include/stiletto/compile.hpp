@@ -134,6 +134,10 @@ concept Traceable = !std::same_as<std::remove_cvref_t<F>, CompileOptions>;
 
 namespace detail {
 
+/// A container of what can be traced; what it holds is looked at as it is visited.
+template <class T>
+concept TracedRange = std::ranges::range<T> && !std::is_arithmetic_v<std::ranges::range_value_t<T>>;
+
 template <class T>
 inline constexpr bool is_tuple = false;
 template <class... T>
@@ -154,12 +158,14 @@ void visit_arrays(T& value, Visit& visit) {
     // const.
     std::apply([&](auto&... member) { (visit_arrays(member, visit), ...); }, const_cast<V&>(value).fields());
   } else {
-    static_assert(std::ranges::range<T> && !std::is_arithmetic_v<std::ranges::range_value_t<T>>,
+    static_assert(TracedRange<T>,
                   "Stiletto traces Array, arithmetic scalars, tuples and pairs of those, and std::array, "
                   "std::vector and "
                   "structs with fields() of arrays");
-    if constexpr (requires { visit.range(std::size_t{}); }) visit.range(std::ranges::size(value));
-    for (auto& member : value) visit_arrays(member, visit);
+    if constexpr (TracedRange<T>) {
+      if constexpr (requires { visit.range(std::size_t{}); }) visit.range(std::ranges::size(value));
+      for (auto& member : value) visit_arrays(member, visit);
+    }
   }
 }
 

@@ -109,10 +109,17 @@ void Executable::check_aliases(const CallFrame& frame, bool outputs_too) const {
                         store.axes == tensor.axes && store.strides == tensor.strides;
       if (same && in_place_[s][t]) continue;
       if (!elements_meet(stores_[s], frame.stores[s], tensors_[t], frame.tensors[t])) continue;
-      throw AliasError(text(
-          name_of(graph.stores[s]), " overlaps ", tensor.name, ", which the graph ",
-          same ? "still reads when it writes, or not elementwise" : "reads at other places than it writes",
-          "; nothing was written: store to other memory, or copy() the input"));
+      const std::string store = name_of(graph.stores[s]);
+      const bool itself = graph.stores[s].tensor.name == tensor.name;
+      if (same)
+        throw AliasError(text(store, itself ? "" : text(" is the memory of ", tensor.name, ", which"),
+                              " is still read by a product, a reduction or a later operation when it is "
+                              "written; nothing was written: compute in one call what another one stores "
+                              "(matmul_into adds a product to its destination), store to other memory, or "
+                              "copy() the input"));
+      throw AliasError(text(store, itself ? "" : text(" overlaps ", tensor.name, ", which"),
+                            " is read at other places than it is written; nothing was written: store to "
+                            "other memory, or copy() the input"));
     }
     for (std::size_t other = 0; other < s; ++other) {
       if (graph.stores[other].tensor.home == Tensor::Home::output && !outputs_too) continue;

@@ -40,8 +40,10 @@ Device common_device(const Trace& trace) {
   std::string first;
   auto join = [&](Device next, const std::string& name) {
     if (device && *device != next)
-      throw ArgumentError(text("compile: ", name, " is on ", next, ", ", first, " on ", *device,
-                               "; all arrays of a function have to be on one device"));
+      throw ArgumentError(
+          text("compile: ", name, " is on ", next, ", ", first, " on ", *device,
+               "; all arrays of a function have to be on one device: move them with .to(device), "
+               "and give spec theirs: spec(shape, dtype, {}, device)"));
     if (!device) first = name;
     device = next;
   };

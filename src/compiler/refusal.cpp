@@ -7,15 +7,13 @@ namespace stiletto::detail {
 
 void throw_unsupported(const CanonicalGraph& graph, Refusal refusal) {
   std::string what = text("no engine takes this graph on ", refusal.target, " with ", refusal.library);
-  if (refusal.reasons.size() == 1) {
-    what += ": " + refusal.reasons[0].reason;
-  } else {
-    for (const EngineReason& reason : refusal.reasons)
-      what += text("\n  ", reason.engine, ": ", reason.reason);
-    if (!refusal.reasons.empty()) what += "\n ";
-  }
+  const bool one = refusal.reasons.size() == 1;
+  if (one) what += ": " + refusal.reasons[0].reason;
   if (refusal.excluded_by) what += text(" (option ", *refusal.excluded_by, ")");
   if (!refusal.hint.empty()) what += "; " + refusal.hint;
+  if (!one)
+    for (const EngineReason& reason : refusal.reasons)
+      what += text("\n  ", reason.engine, ": ", reason.reason);
   UnsupportedGraphError error(text(what, "\n", graph.to_string()));
   error.graph = graph.to_string();
   error.target = std::move(refusal.target);

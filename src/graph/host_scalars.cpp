@@ -177,7 +177,7 @@ ScalarValue converted(const ScalarValue& v, DType dtype, bool weak) {
       const Integer top = dtype == DType::int64 ? INT64_MAX : static_cast<Integer>(high) - 1;
       i = std::isnan(t) ? 0 : t >= high ? top : t < low ? static_cast<Integer>(low) : static_cast<Integer>(t);
     }
-    if (dtype == DType::int8) i = static_cast<std::int8_t>(i);
+    if (dtype == DType::int8) i = Integer{static_cast<std::int8_t>(i)};
     if (dtype == DType::uint8) i = static_cast<std::uint8_t>(i);
     if (dtype == DType::int32) i = static_cast<std::int32_t>(i);
     return ScalarValue::of(i);

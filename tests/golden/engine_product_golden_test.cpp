@@ -126,7 +126,7 @@ cudnn graph, 1 x 64 x 96
 TEST(EngineProduct, batch_innermost) {
   auto f = [](const Array& x, const Array& w) { return transpose(matmul(x, w), {1, 2, 0}); };
   expect_text(engine_text(f, on_cpu({4, 64, 128}), on_cpu({4, 128, 96})), R"(
-not 4 x 64 x 96: out0 has gaps between its elements along every axis that cuDNN could walk innermost
+not 4 x 64 x 96: out0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
 )");
 }
 
@@ -271,7 +271,7 @@ cudnn graph, 1 x 64 x 96
 TEST(EngineProduct, feeding_a_product) {
   auto f = [](const Array& x, const Array& u, const Array& v) { return matmul(matmul(x, u), v); };
   expect_text(engine_text(f, on_cpu({64, 128}, f16), on_cpu({128, 96}, f16), on_cpu({96, 32}, f16)), R"(
-not 32 x 64 x 96: a product that others broadcast along a batch axis, which cuDNN reads at wrong places
+not 32 x 64 x 96: a product of a product; store the first and multiply it in a call of its own
 )");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows without products: every operation, broadcasts, views, sizes and ranks.
 #include "plans/table.hpp"
+#include "support/cudnn_modes.hpp"
 #include "support/operations.hpp"
 
 namespace plans {
@@ -18,7 +19,7 @@ Row alone(const support::Operation& operation, DType dtype) {
   Row row{operation.name, operation.call, {}};
   for (std::size_t i = 0; i < operation.arity; ++i)
     row.operands.push_back({{4, 32, 48}, operation.operand_dtype(i, dtype)});
-  if (operation.name == "atan2") row.refusal = "no mode for atan2";
+  row.refusal = support::missing_mode(operation.name);
   return row;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows with matrix products: what may stand before and behind them, batch axes, orders in memory, dtypes.
 #include "plans/table.hpp"
+#include "support/cudnn_modes.hpp"
 #include "support/operations.hpp"
 
 namespace plans {
@@ -28,7 +29,7 @@ Row behind(const support::Operation& operation, DType dtype) {
   Row row{operation.name, function, {matrix(64, 128, dtype), matrix(128, 96, dtype)}};
   for (std::size_t i = 0; i + 1 < operation.arity; ++i)
     row.operands.push_back(matrix(64, 96, operation.operand_dtype(i, dtype)));
-  if (operation.name == "atan2") row.refusal = "no mode for atan2";
+  row.refusal = support::missing_mode(operation.name);
   return row;
 }
 

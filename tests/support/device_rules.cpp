@@ -9,6 +9,7 @@
 
 #include "core/dtype_info.hpp"
 #include "graph/op_table.hpp"
+#include "support/cudnn_modes.hpp"
 
 namespace support {
 namespace {
@@ -85,7 +86,7 @@ std::string refused_pointwise(const CanonicalGraph& graph, const Value& v) {
     return refused_cast(operand(0).dtype, v.dtype);
   }
   const bool logical = row_of(v.op).rule == TypeRule::logical || v.operand == DType::boolean;
-  if (v.op == Op::atan2) return "cuDNN has no atan2";
+  if (std::string missing = missing_mode(v.op); !missing.empty()) return missing;
   if (v.operand == DType::float64 || v.dtype == DType::float64) return no_float64;
   for (std::size_t i = 0; i < v.arity; ++i)
     if (operand(i).dtype == DType::float64) return no_float64;

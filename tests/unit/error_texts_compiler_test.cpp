@@ -49,12 +49,14 @@ TEST(CompilerErrorTexts, functions_without_effect) {
 TEST(CompilerErrorTexts, devices) {
   const Array here = stiletto::ones({2}), there = stiletto::spec({2}, DType::float32);
   auto f = [](const Array& a, const Array& b) { return a + b; };
-  expect_text([&] { compile(f, here, there); },
-              "ArgumentError: compile: arg1 is on cuda:0, arg0 on cpu; all arrays of a function have to be "
-              "on one device");
-  expect_text([&] { compile([&](const Array& a) { return a + here; }, there); },
-              "ArgumentError: compile: capture0 is on cpu, arg0 on cuda:0; all arrays of a function have to "
-              "be on one device");
+  expect_text(
+      [&] { compile(f, here, there); },
+      "ArgumentError: compile: arg1 is on cuda:0, arg0 on cpu; all arrays of a function have to be "
+      "on one device: move them with .to(device), and give spec theirs: spec(shape, dtype, {}, device)");
+  expect_text(
+      [&] { compile([&](const Array& a) { return a + here; }, there); },
+      "ArgumentError: compile: capture0 is on cpu, arg0 on cuda:0; all arrays of a function have to "
+      "be on one device: move them with .to(device), and give spec theirs: spec(shape, dtype, {}, device)");
 #ifndef STILETTO_HAS_CUDNN
   expect_text([&] { compile(twice, there); },
               "DeviceError: compile: this build of Stiletto has no backend for cuda:0; use Device::cpu(), or "
@@ -186,19 +188,23 @@ TEST(CompilerErrorTexts, aliases) {
   const Array low = stiletto::slice(w, {Slice{0, 4}}), middle = stiletto::slice(w, {Slice{2, 6}}),
               other = stiletto::zeros({4});
   expect_text([&] { jit(turned, x, x); },
-              "AliasError: operation 3, store: the destination arg0 overlaps arg1, which the graph reads at "
-              "other places than it writes; nothing was written: store to other memory, or copy() the input");
+              "AliasError: operation 3, store: the destination arg0 overlaps arg1, which is read at other "
+              "places than it is written; nothing was written: store to other memory, or copy() the input");
   expect_text(
       [&] { jit([](const Array& d, const Array& a) { stiletto::matmul_into(d, d, a); }, x, x.copy()); },
-      "AliasError: operation 3, store: the destination arg0 overlaps arg0, which the graph reads at other "
-      "places than it writes; nothing was written: store to other memory, or copy() the input");
+      "AliasError: operation 3, store: the destination arg0 is read at other places than it is written; "
+      "nothing "
+      "was written: store to other memory, or copy() the input");
   expect_text(
       [&] { jit(totals, x, x); },
-      "AliasError: operation 3, store: the destination arg0 overlaps arg1, which the graph still reads when "
-      "it writes, or not elementwise; nothing was written: store to other memory, or copy() the input");
+      "AliasError: operation 3, store: the destination arg0 is the memory of arg1, which is still read by a "
+      "product, a reduction or a later operation when it is written; nothing was written: compute in one "
+      "call "
+      "what another one stores (matmul_into adds a product to its destination), store to other memory, or "
+      "copy() the input");
   expect_text([&] { jit(part, low, middle); },
-              "AliasError: operation 4, store: the destination arg0 overlaps arg1, which the graph reads at "
-              "other places than it writes; nothing was written: store to other memory, or copy() the input");
+              "AliasError: operation 4, store: the destination arg0 overlaps arg1, which is read at other "
+              "places than it is written; nothing was written: store to other memory, or copy() the input");
   expect_text([&] { jit(two, low, middle, other); },
               "AliasError: operation 5, store: the destination arg1 overlaps the destination arg0; nothing "
               "was written: store to disjoint memory");

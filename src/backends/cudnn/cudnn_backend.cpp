@@ -208,17 +208,28 @@ class CudnnBackend : public Backend {
                                     Device device) const override {
     Attempt attempt(options, device);
     if (auto fills = fill_plan(graph, device, attempt.present)) return fills;
+    if (graph.compute_dtype != DType::float32 && graph.compute_dtype != DType::float64)
+      throw_unsupported(
+          graph, {attempt.target_name,
+                  library(),
+                  {{"lowering", text("it accumulates in float32 or float64, not in ", graph.compute_dtype)}},
+                  "compute_dtype",
+                  "leave compute_dtype at float32"});
     std::string refusal;
     const std::vector<Geometry> ways = geometries(graph, refusal);
     for (const Geometry& geometry : ways) {
       try {
         if (auto plan = attempt.plan(lower(graph, geometry))) return plan;
       } catch (const NotLowered& not_lowered) {
-        attempt.reasons.push_back({"lowering, " + geometry.form, not_lowered.reason});
+        attempt.note("lowering", geometry.form, not_lowered.reason);
       }
     }
     if (ways.empty()) attempt.reasons.push_back({"lowering", refusal});
-    throw_unsupported(graph, {attempt.target_name, library(), attempt.reasons, attempt.excluded_by, {}});
+    const char* const way_out = attempt.excluded_by
+                                    ? "leave it out"
+                                    : "compile parts of it to find the one without an engine (supports says "
+                                      "so without throwing), or run it on the CPU";
+    throw_unsupported(graph, {attempt.target_name, library(), attempt.reasons, attempt.excluded_by, way_out});
   }
 
  private:
@@ -276,9 +287,18 @@ class CudnnBackend : public Backend {
 
     void note(const EngineGraph& graph, std::vector<EngineReason>& found,
               const std::optional<std::string>& excluded) {
-      for (EngineReason& reason : found)
-        reasons.push_back({text(reason.engine, ", ", graph.form), std::move(reason.reason)});
+      for (const EngineReason& reason : found) note(reason.engine, graph.form, reason.reason);
       if (excluded) excluded_by = excluded;
+    }
+
+    /// What is refused for the same reason in several forms is said once.
+    void note(const std::string& engine, const std::string& form, const std::string& reason) {
+      for (EngineReason& known : reasons) {
+        if (known.reason != reason || !known.engine.starts_with(engine + ", ")) continue;
+        known.engine += " and " + form;
+        return;
+      }
+      reasons.push_back({text(engine, ", ", form), reason});
     }
   };
 };

@@ -414,6 +414,7 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
     if (failed("operation graph", handle ? g.build_operation_graph(handle) : g.build_operation_graph()))
       return;
     std::vector<fe::HeurMode_t> modes;
+    modes.reserve(options.heuristics.size());
     for (Heuristic heuristic : options.heuristics) modes.push_back(heuristic_of(heuristic));
     if (modes.empty()) modes = {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK};
     if (failed("heuristics", g.create_execution_plans(modes))) return;
@@ -441,6 +442,8 @@ std::unique_ptr<const BuiltGraph> Candidates::next() {
   }
   return nullptr;
 }
+
+bool has_mode(Op op) { return mode_of(op).has_value(); }
 
 cudnnContext* create_handle() {
   use_libraries(false);

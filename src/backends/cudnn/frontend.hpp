@@ -50,6 +50,9 @@ class Candidates {
   std::shared_ptr<State> state_;
 };
 
+/// Whether cuDNN has a pointwise mode of that name.
+bool has_mode(Op op);
+
 cudnnContext* create_handle();                               // of the current device; DeviceError
 void set_stream(cudnnContext* handle, CUstream_st* stream);  // DeviceError
 

@@ -151,6 +151,8 @@ class Lowering {
     for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
       if (value.contracted.test(axis)) inner = {static_cast<int>(axis), graph_.extents[axis], 1};
     std::uint32_t left = value.inputs[0], right = value.inputs[1];
+    if (behind_product_[left] || behind_product_[right])
+      throw NotLowered{"a product of a product; store the first and multiply it in a call of its own"};
     if (inner.axis >= 0 && !(has(graph_.values[left].axes, inner) && has(graph_.values[right].axes, inner)))
       throw NotLowered{"an operand of a product that repeats along the summed axis, which cuDNN reads once"};
     Layout rows = layout, columns = layout;

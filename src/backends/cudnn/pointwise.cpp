@@ -2,6 +2,7 @@
 #include "backends/cudnn/pointwise.hpp"
 
 #include "backends/cudnn/accurate.hpp"
+#include "backends/cudnn/frontend.hpp"
 #include "backends/cudnn/lower.hpp"
 #include "core/dtype_info.hpp"
 #include "core/text.hpp"
@@ -56,8 +57,6 @@ class PointwiseLowering {
       case Op::gelu:
       case Op::silu:
         return bounded_activation(builder_, value_.op, inputs_[0], held);
-      case Op::atan2:
-        throw NotLowered{"cudnn-frontend has no mode for atan2"};
       default:
         return plain(rule == TypeRule::compare ? DType::boolean : held);
     }
@@ -67,6 +66,7 @@ class PointwiseLowering {
   bool is_float32() const { return value_.dtype == DType::float32; }
 
   std::uint32_t plain(DType dtype) {
+    if (!has_mode(value_.op)) throw NotLowered{text("cuDNN has no ", name_of(value_.op))};
     if (inputs_.size() == 1) return builder_.pointwise(value_.op, {inputs_[0]}, dtype, coefficient());
     return builder_.pointwise(value_.op, {inputs_[0], inputs_[1]}, dtype, coefficient());
   }
