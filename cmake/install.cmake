@@ -21,6 +21,13 @@ option(STILETTO_BUNDLE_ONEDNN "Install a copy of oneDNN with the library" ${bund
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/stiletto")
 set(bundle_folder "${CMAKE_INSTALL_LIBDIR}/stiletto")
 
+# All that the rules below install.
+add_custom_target(stiletto_installed DEPENDS stiletto)
+foreach(program stiletto_driver_stand_in stiletto_plan_builder stiletto_tool)
+  if(TARGET ${program})
+    add_dependencies(stiletto_installed ${program})
+  endif()
+endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/stiletto" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.hpp")
 install(TARGETS stiletto EXPORT stiletto-targets

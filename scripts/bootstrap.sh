@@ -12,6 +12,7 @@ case "${1:-}" in
   --cuda) WITH_CUDA=yes ;;
   --no-cuda) WITH_CUDA=no ;;
   "") ;;
+  -h | --help) usage; exit 0 ;;
   *) fail "bootstrap.sh takes --cuda or --no-cuda, not \"$1\"" ;;
 esac
 set_up

@@ -24,6 +24,18 @@ fail() {
   exit 1
 }
 
+# usage: the comment that the script begins with.
+usage() { awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"; }
+
+# takes_nothing "$@": for scripts without arguments.
+takes_nothing() {
+  case "${1:-}" in
+    "") ;;
+    -h | --help) usage; exit 0 ;;
+    *) fail "$(basename "$0") takes no arguments, not \"$1\"; --help says what it does" ;;
+  esac
+}
+
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # shellcheck source=scripts/cuda.sh
@@ -107,7 +119,7 @@ install_packages() {
   local missing as_root=""
   missing="$(missing_packages | xargs)"
   if [ -z "$missing" ]; then
-    say "everything needed is installed"
+    say "all packages are installed"
     return
   fi
   if [ "$(id -u)" -ne 0 ]; then
@@ -184,8 +196,8 @@ configure() {
   say "build/$1 is configured, compiler: $CXX ($("$CXX" -dumpfullversion -dumpversion))"
 }
 
-# build PRESET [TARGET]: ninja prints its own progress.
+# build PRESET [TARGET...]: ninja prints its own progress.
 build() {
-  (cd "$ROOT" && cmake --build --preset "$1" --parallel "$(jobs)" ${2:+--target "$2"}) ||
+  (cd "$ROOT" && cmake --build --preset "$1" --parallel "$(jobs)" ${2:+--target "${@:2}"}) ||
     fail "the build stopped; the first 'error:' above says why (no such line: the compiler ran out of memory, so try CMAKE_BUILD_PARALLEL_LEVEL=1 cmake --build --preset $1)"
 }

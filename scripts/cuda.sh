@@ -125,7 +125,7 @@ fetch_nvidia() {
 fetch_cuda() {
   local toolkit
   if ! wants_cuda; then
-    if [ "$WITH_CUDA" = auto ]; then say "no NVIDIA driver was found: GPUs are left out (scripts/bootstrap.sh --cuda builds for them all the same)"; fi
+    if [ "$WITH_CUDA" = auto ]; then say "no NVIDIA driver was found: GPUs are left out (STILETTO_CUDA=ON before the command builds for them all the same)"; fi
     return
   fi
   if [ "$(uname -m)" != x86_64 ]; then

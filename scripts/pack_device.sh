@@ -11,6 +11,7 @@ STEPS=4
 WITH_CUDA=yes
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+takes_nothing "$@"
 
 LIMIT_MB=40
 DEVICE="$ROOT/build/device"

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone to a result: installs what is missing (CUDA and cuDNN only where there is an NVIDIA
-# driver), builds an optimised library and the example in build/release, and classifies 1,797 handwritten
-# digits with it.
+# driver; STILETTO_CUDA=ON or OFF before the command decides otherwise), builds all that an installation takes
+# and the example in build/release, optimised, and classifies 1,797 handwritten digits with it.
 set -euo pipefail
 STEPS=4
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+takes_nothing "$@"
 
 step "Installing what is missing"
 set_up
 step "Configuring"
 configure release
-step "Building the library and examples/digits"
-build release digits
+step "Building the library, its programs and examples/digits"
+build release stiletto_installed digits
 step "Running build/release/examples/digits/digits"
 "$ROOT/build/release/examples/digits/digits" ||
   fail "examples/digits exited with status $?; run build/release/examples/digits/digits under gdb, or report its output"

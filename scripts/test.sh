@@ -10,6 +10,7 @@ WITH_CUDA=yes
 if [ "$WITH_CUDA" = yes ]; then export STILETTO_REQUIRE_CUDNN=1; fi
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+takes_nothing "$@"
 
 # Reads ctest's log: each reason for a skip, the number of tests that gave it and one test of theirs.
 list_skips() {

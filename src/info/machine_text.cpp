@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "info/machine.hpp"
 
@@ -77,8 +78,9 @@ std::string machine_text(const Machine& machine) {
         << machine.minimum_runtime << ", cuDNN " << machine.minimum_cudnn << ")\n";
     print_library(out, machine.driver);
     for (const FoundLibrary& library : machine.libraries) print_library(out, library);
-    out << "  searched: STILETTO_CUDA_LIBRARIES, the dynamic loader";
-    for (const std::string& folder : machine.searched) out << ", " << folder;
+    out << "  searched:";
+    const char* separator = " ";
+    for (const std::string& place : machine.searched) out << std::exchange(separator, ", ") << place;
     out << "\n\nPlans for GPUs that are not here\n  ";
     if (machine.planning.empty()) {
       out << "cannot be built\n";

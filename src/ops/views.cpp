@@ -186,7 +186,7 @@ Array slice(const Array& array,
   const Geometry g = detail::slice_geometry(x.geometry(), slices, x.name());
   if (!x.is_computed()) return x.view(g);
   if (g.shape == x.shape() && g.strides == x.geometry().strides && g.offset == 0) return x.array();
-  x.refuse("a slice of it would be computed only to be thrown away");
+  x.refuse("what the slice leaves out would be computed only to be thrown away");
 }
 
 Array squeeze(const Array& array, Axes axes) {

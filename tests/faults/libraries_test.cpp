@@ -4,12 +4,14 @@
 #ifdef STILETTO_HAS_CUDNN
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "backends/cudnn/devices.hpp"
 #include "backends/cudnn/library_opening.hpp"
+#include "backends/cudnn/library_search.hpp"
 #include "unit/error_text.hpp"
 
 namespace {
@@ -77,6 +79,19 @@ TEST(Libraries, the_driver_limits_the_choice) {
 TEST(Libraries, an_old_cudnn_in_the_way_is_passed_over) {
   const Libraries found = machine({"driver_13", "cuda_13", "cudnn_8", "broken", "cudnn_for_13"});
   EXPECT_EQ(first_problem(found), "");
+}
+
+TEST(Libraries, named_folders_that_are_not_there_are_said) {
+  const char* const before = std::getenv("STILETTO_CUDA_LIBRARIES");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("STILETTO_CUDA_LIBRARIES", "/nowhere:/usr::/not/here", 1);
+  const stiletto::detail::cudnn::SearchFolders folders = stiletto::detail::cudnn::search_folders();
+  if (before == nullptr)
+    unsetenv("STILETTO_CUDA_LIBRARIES");
+  else
+    setenv("STILETTO_CUDA_LIBRARIES", kept.c_str(), 1);
+  EXPECT_EQ(folders.before, std::vector<std::string>{"/usr"});
+  EXPECT_EQ(folders.absent, (std::vector<std::string>{"/nowhere", "/not/here"}));
 }
 
 TEST(LibraryTexts, nothing) {

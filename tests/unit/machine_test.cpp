@@ -49,7 +49,7 @@ Libraries for GPUs (at least: driver for CUDA 12.0, CUDA runtime 12.0, cuDNN 9.1
   libcuda.so.1               13.0    /lib/libcuda.so.1
   libnvrtc.so.13             13.0    /cuda/libnvrtc.so.13
   libcudnn.so.9              9.1.0   /cuda/libcudnn.so.9  (cannot be used)
-  searched: STILETTO_CUDA_LIBRARIES, the dynamic loader, /cuda, /wheels
+  searched: /cuda, /wheels
 
 Plans for GPUs that are not here
   are built with /lib/stiletto/stiletto-plan-builder

@@ -37,7 +37,11 @@ const RealDriver& real_driver() {
 Libraries open_all(bool stand_in) {
   const SearchFolders folders = search_folders();
   Libraries libraries;
-  libraries.searched = folders.before;
+  for (const std::string& folder : folders.before)
+    libraries.searched.push_back(folder + " (STILETTO_CUDA_LIBRARIES)");
+  for (const std::string& folder : folders.absent)
+    libraries.searched.push_back(folder + " (STILETTO_CUDA_LIBRARIES; no such folder)");
+  libraries.searched.emplace_back("the dynamic loader");
   libraries.searched.insert(libraries.searched.end(), folders.after.begin(), folders.after.end());
   libraries.stand_in = stand_in;
   if (stand_in) {

@@ -28,7 +28,7 @@ struct Libraries {
   int driver_version = 0;  // as CUDA numbers them: 13000 is 13.0; 0 without a driver
   int runtime_version = 0;
   std::size_t cudnn_version = 0;      // 91900
-  std::vector<std::string> searched;  // folders, in order
+  std::vector<std::string> searched;  // in order, in words
 };
 
 /// The oldest versions this backend was made for: below them a DeviceError names both versions.

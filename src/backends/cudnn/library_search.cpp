@@ -105,7 +105,9 @@ SearchFolders search_folders() {
   std::string named = variable("STILETTO_CUDA_LIBRARIES");
   while (!named.empty()) {
     const std::size_t colon = named.find(':');
-    before.add(named.substr(0, colon));
+    const std::string folder = named.substr(0, colon);
+    if (!folder.empty() && !is_folder(folder)) result.absent.push_back(folder);
+    before.add(folder);
     named.erase(0, colon == std::string::npos ? colon : colon + 1);
   }
   result.before = before.take();

@@ -10,6 +10,7 @@ namespace stiletto::detail::cudnn {
 /// process has loaded already, comes between the two lists.
 struct SearchFolders {
   std::vector<std::string> before;  // of STILETTO_CUDA_LIBRARIES
+  std::vector<std::string> absent;  // named there, and no folders
   std::vector<std::string> after;   // toolkits, then Python's wheels
   bool loader = true;               // tests leave it out
 };
