@@ -103,10 +103,11 @@ TEST(ViewErrorTexts, views_of_computed_values) {
   const Array x = stiletto::exp(r.argument({2, 3})), turned = stiletto::transpose(x),
               flat = stiletto::reshape(x, {3, 2}),
               ordered = stiletto::exp(r.argument({2, 3}, DType::float32, {1, 2}));
-  expect_text([&] { stiletto::slice(x, {Slice{0, 1}}); },
-              "TraceError: operation 6, slice: %1 is a computed value (exp), and a slice of it would be "
-              "computed only to be thrown away; a computed value can be permuted or reshaped only where it "
-              "is returned or stored. View the inputs instead, or view the result outside the function");
+  expect_text(
+      [&] { stiletto::slice(x, {Slice{0, 1}}); },
+      "TraceError: operation 6, slice: %1 is a computed value (exp), and what the slice leaves out would be "
+      "computed only to be thrown away; a computed value can be permuted or reshaped only where it "
+      "is returned or stored. View the inputs instead, or view the result outside the function");
   expect_text([&] { stiletto::as_strided(x, {2}, {1}); },
               "TraceError: operation 6, as_strided: %1 is a computed value (exp), and it has no memory to "
               "stride over; a computed value can be permuted or reshaped only where it is returned or "
@@ -125,7 +126,8 @@ TEST(ViewErrorTexts, views_of_computed_values) {
               "of a computed value; a computed value can be permuted or reshaped only where it is returned "
               "or stored. View the inputs instead, or view the result outside the function");
   expect_text([&] { stiletto::slice(turned, {Slice{0, 1}}); },
-              "TraceError: operation 6, slice: %2 is a computed value (permute), and a slice of it would be "
+              "TraceError: operation 6, slice: %2 is a computed value (permute), and what the slice leaves "
+              "out would be "
               "computed only to be thrown away; a computed value can be permuted or reshaped only where it "
               "is returned or stored. View the inputs instead, or view the result outside the function");
 }
