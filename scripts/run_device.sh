@@ -3,7 +3,8 @@
 # Runs what scripts/pack_device.sh packed on a machine with an NVIDIA GPU, many processes at once, and prints
 # counts per suite and the text of every failure. Exits with 0 only when something ran and nothing failed.
 # Usage: scripts/run_device.sh [--out FOLDER] [--jobs N] [SUITE...]
-#   suites  smoke numeric cases device plans benchmarks frameworks digits (default: all but smoke and frameworks)
+#   suites  smoke numeric tf32 cases device plans benchmarks frameworks digits (default: all but smoke and
+#           frameworks)
 #   --out   where logs, tables and measurements go (default: build/device/results)
 #   --jobs  processes at once (default: one per core)
 # STILETTO_TEST_SAMPLE=K builds a plan for every K-th numeric graph, 1 for all (tests/support/checked_backend.cpp).
@@ -25,11 +26,11 @@ while [ "$#" -gt 0 ]; do
   case "$1" in
     --out) OUT="${2:?--out takes a folder}"; shift 2 ;;
     --jobs) JOBS="${2:?--jobs takes a number}"; shift 2 ;;
-    smoke | numeric | cases | device | plans | benchmarks | frameworks | digits) SUITES+=("$1"); shift ;;
-    *) fail "there is no suite or option $1; suites: smoke numeric cases device plans benchmarks frameworks digits" ;;
+    smoke | numeric | tf32 | cases | device | plans | benchmarks | frameworks | digits) SUITES+=("$1"); shift ;;
+    *) fail "there is no suite or option $1; suites: smoke numeric tf32 cases device plans benchmarks frameworks digits" ;;
   esac
 done
-[ "${#SUITES[@]}" -gt 0 ] || SUITES=(device cases numeric plans benchmarks digits)
+[ "${#SUITES[@]}" -gt 0 ] || SUITES=(device cases numeric tf32 plans benchmarks digits)
 
 # ---- programs and libraries ----
 
@@ -102,6 +103,8 @@ for suite in "${SUITES[@]}"; do
   case "$suite" in
     smoke) add_job smoke 0 150 env STILETTO_TEST_DEVICE="$KIND" ./stiletto_numeric_tests --gtest_brief=1 --gtest_filter="$SMOKE_FILTER" ;;
     numeric) add_shards numeric "$((JOBS * 3))" 420 env STILETTO_TEST_DEVICE="$KIND" ./stiletto_numeric_tests --gtest_brief=1 ;;
+    tf32) add_shards tf32 "$JOBS" 240 env STILETTO_TEST_DEVICE="$KIND" STILETTO_TEST_ALLOW_TF32=0 ./stiletto_numeric_tests --gtest_brief=1 --gtest_filter="*Matmul*:*Chain*" &&
+      add_job tf32 case_56 60 env STILETTO_TEST_DEVICE="$KIND" STILETTO_TEST_ALLOW_TF32=0 ./stiletto_cases_tests --gtest_brief=1 --gtest_filter=PublicCases.case_56 ;;
     cases) add_shards cases 4 180 env STILETTO_TEST_DEVICE="$KIND" STILETTO_TEST_CHECKED=0 ./stiletto_cases_tests --gtest_brief=1 --gtest_filter="$CASES_FILTER" ;;
     plans)
       if [ -e "$BIN/stiletto_plans_tests" ]; then

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 
 #include "backends/cudnn/libraries.hpp"
 #include "compiler/backend.hpp"
@@ -186,6 +187,37 @@ TEST_F(PlanOptions, a_plan_without_its_gpu_is_not_executed) {
   } catch (const stiletto::DeviceError& error) {
     EXPECT_STREQ(error.what(), "this plan was built for a GPU that is not here; it can only be inspected");
   }
+}
+
+TEST_F(PlanOptions, tf32_is_settled_when_the_libraries_are_open) {
+  (void)stiletto::compile(on_h200(), dense, x, w);
+  try {
+    stiletto::set_allow_tf32(false);
+    FAIL() << "it was taken";
+  } catch (const stiletto::DeviceError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "set_allow_tf32: the libraries for GPUs are open already, and read this as they open; call it "
+        "at the start of the program, before any array, plan or target of a GPU");
+  }
+}
+
+/// In a program of its own, since it holds for the whole process.
+TEST(PlanOptionsDeathTest, without_tf32_float32_products_have_other_plans) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto say = [](const Array& a, const Array& b) {
+    const stiletto::Support answer = stiletto::supports(on_h200(), dense, a, b);
+    std::cerr << (answer.supported ? "a plan" : answer.explanation) << "\n";
+  };
+  EXPECT_EXIT(
+      {
+        stiletto::set_allow_tf32(false);
+        say(spec({64, 128}, f16), spec({128, 96}, f16));
+        say(spec({64, 128}, f32), spec({128, 96}, f32));
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0),
+      "^a plan\n(a plan|.*option set_allow_tf32.; leave that option at its default)");
 }
 
 TEST_F(PlanOptions, a_target_wants_arrays_of_a_gpu) {

@@ -307,7 +307,11 @@ const CheckedBackend* checked_backend() {
   return backend;
 }
 
-/// Before anything looks for CUDA.
+/// Before anything looks for CUDA. STILETTO_TEST_ALLOW_TF32=0: float32 products as exact as everything else.
+[[maybe_unused]] const bool without_tf32 = [] {
+  if (variable("STILETTO_TEST_ALLOW_TF32", "1") == "0") set_allow_tf32(false);
+  return true;
+}();
 const bool fake = [] {
   if (variable("STILETTO_TEST_DEVICE", "cpu") != "fake") return false;
   setenv("STILETTO_TEST_SAMPLE", "0", 1);  // it has no engines

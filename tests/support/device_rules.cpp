@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/dtype_info.hpp"
+#include "core/tf32.hpp"
 #include "graph/op_table.hpp"
 #include "support/cudnn_modes.hpp"
 
@@ -307,6 +308,9 @@ std::string undecided_product(const CanonicalGraph& graph) {
     if (bits_of(tensor->dtype) == 8) return "8-bit products need rows of whole vectors";
   for (const auto& store : graph.stores)
     if (store.tensor.alignment < 16) return "a product's result that is not aligned to 16 bytes";
+  if (!stiletto::detail::tf32_allowed() &&
+      any(graph, [&](const Value& v) { return is_product(v) && v.dtype == DType::float32; }))
+    return "float32 products without TF32";
   if (std::count_if(graph.values.begin(), graph.values.end(), is_product) > 1) return "several products";
   if (any(graph, reduces)) return "a reduction beside or behind a product";
   const Value& product = *std::find_if(graph.values.begin(), graph.values.end(), is_product);
@@ -410,7 +414,8 @@ Slack slack_of(const CanonicalGraph& graph) {
   Slack slack;
   for (const Value& value : graph.values) {
     if (!computes(value)) continue;
-    if (value.op == Op::matmul && value.dtype == DType::float32) slack.relative = 1e-3L;
+    if (value.op == Op::matmul && value.dtype == DType::float32 && stiletto::detail::tf32_allowed())
+      slack.relative = 1e-3L;
     if (const auto found = factors.find(value.op); found != factors.end())
       slack.factor = std::max(slack.factor, found->second);
     if (const auto found = absolutes.find(value.op); found != absolutes.end())

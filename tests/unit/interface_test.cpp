@@ -228,6 +228,7 @@ static_assert(is_same_v<decltype(st::Support::supported), bool>);
 static_assert(is_same_v<decltype(st::Support::explanation), std::string>);
 
 static_assert(is_same_v<decltype(&st::plan_cache), st::PlanCache& (*)()>);
+static_assert(is_same_v<decltype(&st::set_allow_tf32), void (*)(bool)>);
 static_assert(is_same_v<decltype(&st::PlanCache::hits), std::size_t (st::PlanCache::*)() const>);
 static_assert(is_same_v<decltype(&st::PlanCache::misses), std::size_t (st::PlanCache::*)() const>);
 static_assert(is_same_v<decltype(&st::PlanCache::entries), std::size_t (st::PlanCache::*)() const>);

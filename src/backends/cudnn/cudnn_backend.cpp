@@ -17,6 +17,7 @@
 #include "core/device_memory.hpp"
 #include "core/dtype_info.hpp"
 #include "core/text.hpp"
+#include "core/tf32.hpp"
 #include "graph/op_table.hpp"
 #include "stiletto/cuda.hpp"
 #include "stiletto/error.hpp"
@@ -225,14 +226,22 @@ class CudnnBackend : public Backend {
       }
     }
     if (ways.empty()) attempt.reasons.push_back({"lowering", refusal});
+    if (!attempt.excluded_by && !tf32_allowed() && multiplies_float32(graph))
+      attempt.excluded_by = "set_allow_tf32";
     const char* const way_out = attempt.excluded_by
-                                    ? "leave it out"
+                                    ? "leave that option at its default"
                                     : "compile parts of it to find the one without an engine (supports says "
                                       "so without throwing), or run it on the CPU";
     throw_unsupported(graph, {attempt.target_name, library(), attempt.reasons, attempt.excluded_by, way_out});
   }
 
  private:
+  static bool multiplies_float32(const CanonicalGraph& graph) {
+    return std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
+      return value.kind == Value::Kind::operation && value.op == Op::matmul && value.dtype == DType::float32;
+    });
+  }
+
   /// One build: for which GPU, and what has been refused so far.
   struct Attempt {
     Attempt(const PlanOptions& o, Device d) : options(o), device(d) { choose_target(); }

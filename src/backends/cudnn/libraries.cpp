@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/cudnn/library_opening.hpp"
+#include "core/tf32.hpp"
 #include "stiletto/error.hpp"
 
 namespace stiletto::detail::cudnn {
@@ -34,7 +35,17 @@ const RealDriver& real_driver() {
   return driver;
 }
 
+/// There is no option of cuDNN's for it: its libraries read the environment.
+void hand_over_tf32() {
+  const char* const now = std::getenv("NVIDIA_TF32_OVERRIDE");
+  const bool off = now != nullptr && std::string(now) == "0";
+  const bool allowed = settle_tf32();
+  if (allowed && off) unsetenv("NVIDIA_TF32_OVERRIDE");
+  if (!allowed && !off) setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
+}
+
 Libraries open_all(bool stand_in) {
+  hand_over_tf32();
   const SearchFolders folders = search_folders();
   Libraries libraries;
   for (const std::string& folder : folders.before)

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether products of float32 may multiply in TF32, for the whole process.
+#pragma once
+
+namespace stiletto::detail {
+
+bool tf32_allowed();
+
+/// The same, for good: set_allow_tf32 throws from now on.
+bool settle_tf32();
+
+}  // namespace stiletto::detail
