@@ -8,6 +8,10 @@
 //       graph is computed by the CPU backend on copies.
 //   STILETTO_TEST_DEVICE=plans  arrays are on the CPU, which computes everything; beside that the sample's
 //       plans are built for STILETTO_TEST_TARGET (h200), without a GPU, and held to the same rules.
+//   STILETTO_TEST_DEVICE=interpreted  arrays are on the CPU, which computes everything; beside that every
+//   form
+//       in which the lowering gives a graph to cuDNN is interpreted (engine_interpreter.hpp) and held to the
+//       CPU's results. Neither cuDNN nor a GPU is needed, and the sample is everything.
 //   STILETTO_TEST_DEVICE=fake   arrays are on a GPU that fake_cudart.cpp plays; every graph is computed on
 //       copies. This tests the tests: that their arrays are where they should be.
 // Otherwise, and with STILETTO_TEST_CHECKED=0, backends are used as they are. STILETTO_TEST_VERBOSE=1 prints
@@ -24,10 +28,12 @@
 
 #include "backends/cudnn/given_libraries.hpp"
 #include "backends/cudnn/libraries.hpp"
+#include "backends/cudnn/lower.hpp"
 #include "compiler/backend.hpp"
 #include "core/device_memory.hpp"
 #include "core/dtype_info.hpp"
 #include "support/device_rules.hpp"
+#include "support/interpreted_plan.hpp"
 
 namespace stiletto::detail {
 
@@ -294,6 +300,64 @@ class CheckedBackend : public Backend {
   mutable Report report_;
 };
 
+/// The CPU's, with the lowering's graphs interpreted beside it.
+class InterpretingBackend : public Backend {
+ public:
+  std::string target() const override { return real_cpu_backend().target(); }
+  std::string library() const override { return real_cpu_backend().library(); }
+
+  std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
+                                    Device device) const override {
+    std::unique_ptr<const Plan> plan = real_cpu_backend().build(graph, options, device);
+    const bool fills = std::all_of(graph.stores.begin(), graph.stores.end(), [&](const Store& store) {
+      return graph.values[store.value].kind == Value::Kind::scalar;  // which are not cuDNN's work
+    });
+    // More than the widest row of a geometry; longer axes are cut alike and would take most of the time.
+    constexpr std::int64_t most_elements = 600'000;
+    const bool large = std::any_of(graph.stores.begin(), graph.stores.end(), [&](const Store& store) {
+      return graph.size_of(store.tensor.axes) > most_elements;
+    });
+    const std::lock_guard lock(mutex_);
+    const std::string stratum =
+        support::row_label(graph) + "|" + support::dtype_label(graph) + "|" + support::layout_label(graph);
+    if (fills || large || !sample_.takes(stratum, graph.to_string())) return plan;
+    std::string refusal;
+    std::vector<cudnn::EngineGraph> engines;
+    for (const cudnn::Geometry& geometry : cudnn::geometries(graph, refusal)) {
+      ++geometries_;
+      try {
+        engines.push_back(cudnn::lower(graph, geometry));
+      } catch (const cudnn::NotLowered&) {
+      }
+    }
+    ++graphs_;
+    if (engines.empty()) return plan;
+    ++taken_;
+    lowered_ += engines.size();
+    return support::interpreted_plan(graph, std::move(engines), std::move(plan));
+  }
+
+  void print() const {
+    std::cout << "[  GRAPHS  ] " << taken_ << " of " << graphs_ << " graphs were lowered, in " << lowered_
+              << " of " << geometries_ << " geometries, and interpreted\n";
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable Sample sample_;
+  mutable std::size_t graphs_ = 0, taken_ = 0, geometries_ = 0, lowered_ = 0;
+};
+
+/// Null unless that is what the environment asks for.
+const InterpretingBackend* interpreting_backend() {
+  static const InterpretingBackend* const backend = []() -> const InterpretingBackend* {
+    if (variable("STILETTO_TEST_DEVICE", "cpu") != "interpreted") return nullptr;
+    setenv("STILETTO_TEST_SAMPLE", "1", 0);
+    return new InterpretingBackend;  // never destroyed: plans may outlive it
+  }();
+  return backend;
+}
+
 /// Null where the CPU is under test and nothing else.
 const CheckedBackend* checked_backend() {
   static const CheckedBackend* const backend = []() -> const CheckedBackend* {
@@ -339,6 +403,7 @@ struct PrintReport : testing::Environment {
   }
   void TearDown() override {
     if (checked_backend() != nullptr) checked_backend()->print();
+    if (interpreting_backend() != nullptr) interpreting_backend()->print();
   }
 };
 [[maybe_unused]] const auto* const print_report = testing::AddGlobalTestEnvironment(new PrintReport);
@@ -346,6 +411,7 @@ struct PrintReport : testing::Environment {
 }  // namespace
 
 Backend& wrapped_cpu_backend() {
+  if (interpreting_backend() != nullptr) return const_cast<InterpretingBackend&>(*interpreting_backend());
   static const bool plans = variable("STILETTO_TEST_DEVICE", "cpu") == "plans";
   return plans && checked_backend() != nullptr ? const_cast<CheckedBackend&>(*checked_backend())
                                                : real_cpu_backend();

@@ -359,6 +359,11 @@ std::string undecided(const CanonicalGraph& graph) {
     if (is(v, Family::pointwise) && (row_of(v.op).rule == TypeRule::logical || v.operand == DType::boolean))
       for (std::size_t i = 0; i < v.arity; ++i)
         if (!whole(graph.values[v.inputs[i]].axes)) return "logical operations with broadcasting";
+  AxisMask summed, written;
+  for (const Value& v : graph.values)
+    if (reduces(v)) summed |= v.contracted;
+  for (const auto& store : graph.stores) written |= store.tensor.axes;
+  if ((summed & written).any()) return "a sum beside its terms";
   if (any(graph, reduces))
     return graph.extents.size() > 2 || graph.stores.size() > 1 ? "sums of three axes and beside other results"
                                                                : "";
