@@ -532,8 +532,8 @@ TEST(EnginePointwise, a_fill_beside_values) {
   };
   expect_text(engine_text(f, on_cpu({64}), on_cpu({64})), R"(
 not 1 x 64 x 64: a plain fill beside computed values; fill that array in a call of its own
-not 1 x 64 x 64: a plain fill beside computed values; fill that array in a call of its own
-not 64 x 64 x 1: a plain fill beside computed values; fill that array in a call of its own
+not 1 x 64 x 64: a value over fewer axes than the others beside it, which cuDNN computes at wrong places
+not 64 x 64 x 1: a value over fewer axes than the others beside it, which cuDNN computes at wrong places
 )");
 }
 

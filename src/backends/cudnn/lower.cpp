@@ -47,10 +47,8 @@ class Lowering {
     });
     if (pointwise)
       for (const Part& part : geometry_.space) builder_.whole.push_back(part.extent);
-    std::vector<std::uint32_t> stored;
-    stored.reserve(graph_.stores.size());
-    for (const Store& store : graph_.stores) stored.push_back(lower(store.value, geometry_.space));
-    for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored[s]);
+    for (const Store& store : graph_.stores) stored_.push_back(lower(store.value, geometry_.space));
+    for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored_[s]);
     check_lowered(builder_.graph_, graph_);
     return std::move(builder_.graph_);
   }
@@ -74,12 +72,12 @@ class Lowering {
     t.alignment = tensor.alignment;
     t.dims = dims_of(tensor.axes, layout);
     t.strides.assign(layout.size(), 1);
-    AxisMask placed;
+    std::vector<std::int64_t> last(graph_.extents.size());  // index along each axis
     std::int64_t reach = 1;
     for (std::size_t i = layout.size(); i-- > 0;) {
       if (has(tensor.axes, layout[i])) {
         const auto axis = static_cast<std::size_t>(layout[i].axis);
-        placed.set(axis);
+        last[axis] += (layout[i].extent - 1) * layout[i].step;
         t.strides[i] = tensor.strides[axis] * layout[i].step;
         if (t.strides[i] < 0)
           throw NotLowered{text(tensor.name,
@@ -90,8 +88,10 @@ class Lowering {
         t.strides[i] = reach;
       }
     }
-    if (placed != tensor.axes)
-      throw NotLowered{text(tensor.name, " has an axis that a product or reduction beside it does not have")};
+    for (std::size_t axis = 0; axis < last.size(); ++axis)
+      if (tensor.axes.test(axis) && last[axis] != graph_.extents[axis] - 1)
+        throw NotLowered{
+            text(tensor.name, " has an axis that a product or reduction beside it does not have")};
     return t;
   }
 
@@ -274,6 +274,7 @@ class Lowering {
   std::uint32_t sum_as_product(const Value& value, const Layout& layout) {
     check_exact(value);
     const Value& x = graph_.values[value.inputs[0]];
+    if (!has(value.contracted, *geometry_.summed)) throw NotLowered{"sums over different axes in one graph"};
     if (x.dtype != DType::float16 && x.dtype != DType::bfloat16)
       throw NotLowered{text("a sum as a product with ones would round ", x.dtype, " operands")};
     check_exact_prologue(value.inputs[0]);
@@ -340,6 +341,8 @@ class Lowering {
   }
 
   std::uint32_t softmax(const Value& value, const Layout& layout) {
+    if ((value.contracted & graph_.values[value.inputs[0]].axes) != value.contracted)
+      throw NotLowered{"softmax over an axis along which its operand repeats"};
     const std::uint32_t x = lower(value.inputs[0], layout);
     const Dims dims = dims_of(value.axes & ~value.contracted, layout);
     const std::uint32_t top = reduce(Op::max, x, value.dtype, dims);
@@ -358,6 +361,10 @@ class Lowering {
       x = builder_.convert(x, graph_.values[store.value].dtype, store.tensor.dtype);
     if (builder_.at(x).dims != t.dims && graph_.values[store.value].kind == Value::Kind::scalar)
       throw NotLowered{"a plain fill beside computed values; fill that array in a call of its own"};
+    for (std::size_t i = 0; i < t.dims.size(); ++i)
+      if (builder_.at(x).dims[i] > t.dims[i])
+        throw NotLowered{
+            "a value over fewer axes than the others beside it, which cuDNN computes at wrong places"};
     if (builder_.at(x).dims.back() == 1 && t.dims.back() > 1)
       throw NotLowered{
           "a store that repeats its value along the columns, which cuDNN writes at wrong places"};
@@ -384,6 +391,7 @@ class Lowering {
     if (t.role != EngineTensor::Role::intermediate) return false;
     if (t.dtype == dtype) return true;
     if (t.dtype != builder_.held(DType::float32)) return false;
+    if (std::count(stored_.begin(), stored_.end(), x) > 1) return false;
     const auto& nodes = builder_.graph_.nodes;
     return std::none_of(nodes.begin(), nodes.end(), [&](const EngineNode& node) {
       return std::find(node.inputs.begin(), node.inputs.end(), x) != node.inputs.end();
@@ -394,6 +402,7 @@ class Lowering {
   const Geometry& geometry_;
   GraphBuilder builder_;
   std::vector<bool> behind_product_;
+  std::vector<std::uint32_t> stored_;  // per store
   std::map<std::uint32_t, std::vector<std::pair<Layout, std::uint32_t>>> lowered_;
 };
 
