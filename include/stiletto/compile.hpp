@@ -455,10 +455,10 @@ class STILETTO_API PlanCache {
 };
 STILETTO_API PlanCache& plan_cache();
 
-/// Whether products of float32 on GPUs may multiply in TF32, with 10 bits after the leading one; true at first,
-/// unless NVIDIA_TF32_OVERRIDE=0 is in the environment. For the whole process, and before its first use of a
-/// GPU: afterwards DeviceError. Without TF32 fewer graphs around such a product have an engine. The CPU always
-/// multiplies in float32.
+/// Whether products of float32 on GPUs may multiply in TF32, with 10 bits after the leading one; true at
+/// first, unless NVIDIA_TF32_OVERRIDE=0 is in the environment. For the whole process, and before its first
+/// use of a GPU: afterwards DeviceError. Without TF32 fewer graphs around such a product have an engine. The
+/// CPU always multiplies in float32.
 STILETTO_API void set_allow_tf32(bool allow);
 
 }  // namespace stiletto
