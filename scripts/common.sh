@@ -105,6 +105,7 @@ missing_packages() {
     needs_pip=1
     package_installed zlib1g || echo zlib1g  # cuDNN's
   fi
+  if [ "${WITH_NUMPY:-no}" = yes ] && ! /usr/bin/python3 -c 'import numpy' 2>/dev/null; then echo python3-numpy; fi
   if [ "$needs_pip" -eq 1 ]; then
     have python3 || echo python3
     python3 -m pip --version >/dev/null 2>&1 || echo python3-pip

@@ -26,6 +26,7 @@ stiletto_device_tests tests/stiletto_device_tests
 stiletto_numeric_tests tests/stiletto_numeric_tests
 stiletto_cases_tests tests/stiletto_cases_tests
 stiletto_plans_tests tests/stiletto_plans_tests
+stiletto_dlpack_bridge tests/libstiletto_dlpack_bridge.so
 stiletto_gpu_benchmarks benchmarks/stiletto_gpu_benchmarks
 digits examples/digits/digits"
 

@@ -3,8 +3,8 @@
 # Runs what scripts/pack_device.sh packed on a machine with an NVIDIA GPU, many processes at once, and prints
 # counts per suite and the text of every failure. Exits with 0 only when something ran and nothing failed.
 # Usage: scripts/run_device.sh [--out FOLDER] [--jobs N] [SUITE...]
-#   suites  smoke numeric tf32 cases device plans benchmarks frameworks digits (default: all but smoke and
-#           frameworks)
+#   suites  smoke numeric tf32 cases device plans benchmarks frameworks digits torch (default: all but smoke,
+#           frameworks and torch; torch wants PyTorch in the first python3)
 #   --out   where logs, tables and measurements go (default: build/device/results)
 #   --jobs  processes at once (default: one per core)
 # STILETTO_TEST_SAMPLE=K builds a plan for every K-th numeric graph, 1 for all (tests/support/checked_backend.cpp).
@@ -26,8 +26,8 @@ while [ "$#" -gt 0 ]; do
   case "$1" in
     --out) OUT="${2:?--out takes a folder}"; shift 2 ;;
     --jobs) JOBS="${2:?--jobs takes a number}"; shift 2 ;;
-    smoke | numeric | tf32 | cases | device | plans | benchmarks | frameworks | digits) SUITES+=("$1"); shift ;;
-    *) fail "there is no suite or option $1; suites: smoke numeric tf32 cases device plans benchmarks frameworks digits" ;;
+    smoke | numeric | tf32 | cases | device | plans | benchmarks | frameworks | digits | torch) SUITES+=("$1"); shift ;;
+    *) fail "there is no suite or option $1; suites: smoke numeric tf32 cases device plans benchmarks frameworks digits torch" ;;
   esac
 done
 [ "${#SUITES[@]}" -gt 0 ] || SUITES=(device cases numeric tf32 plans benchmarks digits)
@@ -106,6 +106,7 @@ for suite in "${SUITES[@]}"; do
     tf32) add_shards tf32 "$JOBS" 240 env STILETTO_TEST_DEVICE="$KIND" STILETTO_TEST_ALLOW_TF32=0 ./stiletto_numeric_tests --gtest_brief=1 --gtest_filter="*Matmul*:*Chain*" &&
       add_job tf32 case_56 60 env STILETTO_TEST_DEVICE="$KIND" STILETTO_TEST_ALLOW_TF32=0 ./stiletto_cases_tests --gtest_brief=1 --gtest_filter=PublicCases.case_56 ;;
     cases) add_shards cases 4 180 env STILETTO_TEST_DEVICE="$KIND" STILETTO_TEST_CHECKED=0 ./stiletto_cases_tests --gtest_brief=1 --gtest_filter="$CASES_FILTER" ;;
+    torch) add_job torch 0 120 python3 "$ROOT/tests/dlpack/exchange.py" ./libstiletto_dlpack_bridge.so torch ;;
     plans)
       if [ -e "$BIN/stiletto_plans_tests" ]; then
         add_shards plans "$JOBS" 240 ./stiletto_plans_tests --gtest_brief=1

@@ -7,6 +7,9 @@ STEPS=4
 # Plans for GPUs are built, and checked, on machines without one: that needs cuDNN everywhere.
 WITH_CUDA=yes
 [ "$(uname -m)" = x86_64 ] || WITH_CUDA=auto
+# Arrays are exchanged with NumPy.
+# shellcheck disable=SC2034
+WITH_NUMPY=yes
 if [ "$WITH_CUDA" = yes ]; then export STILETTO_REQUIRE_CUDNN=1; fi
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -40,6 +40,8 @@ class DeviceMemory {
                     const char* operation) = 0;
   virtual void copy(Device device, void* to, const void* from, const StridedCopy& geometry,
                     const char* operation) = 0;
+  /// What is queued on `after` from now on waits for what has been queued on `before`.
+  virtual void order(Device device, CUstream_st* before, CUstream_st* after) = 0;
   /// `count` times the element of 1, 2, 4 or 8 bytes.
   virtual void fill(Device device, void* to, const void* element, std::size_t element_bytes,
                     std::size_t count, const char* operation) = 0;

@@ -100,6 +100,10 @@ class CudaMemory : public DeviceMemory {
     return storage;
   }
 
+  void order(Device device, CUstream_st* before, CUstream_st* after) override {
+    order_streams(device.index(), before, device.index(), after);
+  }
+
   void read(void* host, Device device, const void* from, std::size_t bytes, const char* operation) override {
     transfer(host, from, bytes, cudaMemcpyDeviceToHost, device, operation, "reading on the host");
   }
