@@ -9,6 +9,7 @@
 #include "backends/cudnn/given_libraries.hpp"
 #include "backends/cudnn/memory.hpp"
 #include "backends/cudnn/workspace.hpp"
+#include "stiletto/dlpack.hpp"
 #include "support/cuda_api.hpp"
 #include "support/errors.hpp"
 #include "support/raw_arrays.hpp"
@@ -311,6 +312,24 @@ TEST_F(FakeCuda, errors_name_the_operation_and_the_device) {
     const Array dropped = empty(10);
   }
   EXPECT_EQ(x.to_vector<float>(), std::vector<float>(16, 1.0F));
+}
+
+TEST_F(FakeCuda, tensors_are_ordered_with_the_other_librarys_stream) {
+  const Stream ours, theirs;
+  const std::string here = id_of(ours), there = id_of(theirs);
+  const StreamGuard guard(ours.get());
+  const Array x = empty(100);
+  DLManagedTensor* tensor = nullptr;
+  EXPECT_EQ(calls_alone([&] { tensor = stiletto::to_dlpack(x, theirs.get()); }),
+            "EventRecord 0 " + here + "\nStreamWaitEvent " + there + " 0\n");
+  EXPECT_EQ(calls_alone([&] { tensor = stiletto::to_dlpack(stiletto::from_dlpack(tensor, theirs.get())); }),
+            "EventRecord 0 " + there + "\nStreamWaitEvent " + here + " 0\n");
+  EXPECT_EQ(calls_alone([&] {
+              const Array again = stiletto::from_dlpack(tensor);
+              EXPECT_EQ(again.raw_data(), x.raw_data());
+              EXPECT_EQ(again.device(), gpu);
+            }),
+            "");
 }
 
 TEST_F(FakeCuda, another_gpu_is_current_for_the_call_only) {
