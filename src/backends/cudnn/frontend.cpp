@@ -310,9 +310,10 @@ void check(cudnnStatus_t status, const std::string& what) {
 class VariantPack {
  public:
   VariantPack(const std::vector<std::int64_t>& uids, const std::vector<void*>& pointers, void* workspace) {
-    set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, pointers.size(), pointers.data());
+    set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, pointers.size(),
+        static_cast<const void*>(pointers.data()));
     set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, uids.size(), uids.data());
-    set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+    set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, static_cast<const void*>(&workspace));
     check(fe::detail::finalize(descriptor_.handle), what);
   }
   cudnnBackendDescriptor_t descriptor() const { return descriptor_.handle; }
