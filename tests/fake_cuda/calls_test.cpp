@@ -144,6 +144,21 @@ TEST_F(FakeCuda, kept_blocks_are_freed_with_their_guard) {
   EXPECT_EQ(std::string(fake<const char*>("fake_log")).find("FreeAsync 100 " + s), 0U);
 }
 
+TEST_F(FakeCuda, a_block_that_was_used_under_an_ended_guard_is_not_kept) {
+  const Stream stream;
+  Array x = empty(100);
+  {
+    const StreamGuard guard(stream.get());
+    (void)x.copy();
+  }
+  const std::string freed = calls_alone([&] { x = {}; });
+  EXPECT_NE(freed.find("FreeAsync 100 s"), std::string::npos) << freed;
+  EXPECT_EQ(freed.find("FreeAsync 100 default"), std::string::npos) << "not in the default stream's order";
+  EXPECT_EQ(freed.find("FreeAsync 100 " + id_of(stream)), std::string::npos) << "the stream may be gone";
+  (void)empty(100);
+  EXPECT_EQ(calls_alone([] { (void)empty(100); }), "") << "a later block is kept again";
+}
+
 TEST_F(FakeCuda, kept_blocks_are_freed_with_their_thread) {
   EXPECT_EQ(calls_alone([] { std::thread([] { (void)empty(100); }).join(); }),
             "MallocFromPoolAsync 100 0 default\nFreeAsync 100 default\n");

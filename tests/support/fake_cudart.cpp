@@ -39,8 +39,15 @@ struct Stream {
   Graph* capture = nullptr;
   bool invalidated = false;
 };
+/// How far each stream has come, by id; the default stream of a device has the device's number.
+using Clock = std::map<unsigned long long, int>;
 struct Event {
   int device;
+  Clock clock;
+};
+struct Block {
+  std::size_t bytes = 0;
+  Clock reads, writes;
 };
 struct Pool {
   int device;
@@ -50,11 +57,14 @@ struct State {
   std::recursive_mutex mutex;
   std::string log;
   std::map<std::string, std::pair<int, int>> failures;  // how often, and with what
-  std::map<void*, std::size_t> blocks;
+  std::map<void*, Block> blocks;
   std::size_t capacity = std::size_t{1} << 32, used = 0, peak = 0;
   std::vector<Stream*> streams;
   unsigned long long next_id = 10;
-  bool gone = false;
+  bool gone = false, watches_order = false;
+  std::map<unsigned long long, Clock> clocks;  // what work queued on a stream now comes behind
+  std::map<unsigned long long, int> blocking;  // streams ordered with a default stream, and its device
+  Clock host;
 };
 State& state() {
   static State& the_state = *new State;
@@ -125,6 +135,46 @@ int check_queue(const Stream* stream) {
   }
   return ok;
 }
+
+// ---- the order of work across streams, for tests that ask for it ----
+
+void join(Clock& clock, const Clock& other) {
+  for (const auto& [stream, time] : other) clock[stream] = std::max(clock[stream], time);
+}
+unsigned long long key_of(const Stream* stream) {
+  return stream == nullptr ? static_cast<unsigned long long>(current) : stream->id;
+}
+Clock& clock_of(const Stream* stream) {
+  State& s = state();
+  Clock& clock = s.clocks[key_of(stream)];
+  join(clock, s.host);
+  for (const auto& [id, device] : s.blocking)
+    if (stream == nullptr && device == current) join(clock, s.clocks[id]);
+  if (stream != nullptr && stream->blocking)
+    join(clock, s.clocks[static_cast<unsigned long long>(stream->device)]);
+  return clock;
+}
+void check_order(const Clock& uses, const Clock& clock, const char* what) {
+  for (const auto& [stream, time] : uses)
+    if (const auto found = clock.find(stream); found == clock.end() || found->second < time)
+      misuse(std::string(what) + " while stream " + std::to_string(stream) + " may use it");
+}
+/// Work that is queued on a stream uses the memory at an address.
+void use(const void* pointer, const Stream* stream, bool writes) {
+  State& s = state();
+  if (!s.watches_order || (stream != nullptr && stream->capture != nullptr)) return;
+  auto found = s.blocks.upper_bound(const_cast<void*>(pointer));
+  if (found == s.blocks.begin()) return;
+  --found;
+  Block& block = found->second;
+  if (static_cast<const char*>(pointer) >= static_cast<const char*>(found->first) + block.bytes) return;
+  Clock& clock = clock_of(stream);
+  check_order(block.writes, clock, writes ? "memory is written" : "memory is read");
+  if (writes) check_order(block.reads, clock, "memory is written");
+  const int time = ++clock[key_of(stream)];
+  (writes ? block.writes : block.reads)[key_of(stream)] = time;
+}
+
 int check_unsafe() { return refuse(mode != mode_relaxed); }
 
 void release(UserObject* object) {
@@ -148,6 +198,8 @@ void fake_set_capacity(std::size_t bytes) { state().capacity = bytes; }
 std::size_t fake_used() { return state().used; }
 std::size_t fake_peak() { return state().peak; }
 void fake_end() { state().gone = true; }
+/// Whether the program ends where memory is used or freed while work on another stream may use it.
+void fake_watch_order(bool watch) { state().watches_order = watch; }
 
 // ---- devices ----
 
@@ -220,7 +272,7 @@ int cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, Pool* pool, Strea
   if (bytes > s.capacity - s.used) return out_of_memory;
   *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*pointer, 0xAA, std::min(bytes, poisoned));
-  s.blocks[*pointer] = bytes;
+  s.blocks[*pointer].bytes = bytes;
   s.used += bytes;
   s.peak = std::max(s.peak, s.used);
   return ok;
@@ -229,12 +281,16 @@ int cudaFreeAsync(void* pointer, Stream* stream) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto found = s.blocks.find(pointer);
-  const Call call("FreeAsync", found == s.blocks.end() ? 0 : found->second, name_of(stream));
+  const Call call("FreeAsync", found == s.blocks.end() ? 0 : found->second.bytes, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
   if (stream != nullptr && stream->capture != nullptr) misuse("a free is captured");
   if (found == s.blocks.end()) misuse("memory is freed that is not allocated");
-  s.used -= found->second;
-  std::memset(pointer, 0xDD, std::min(found->second, poisoned));
+  if (s.watches_order) {
+    check_order(found->second.reads, clock_of(stream), "memory is freed");
+    check_order(found->second.writes, clock_of(stream), "memory is freed");
+  }
+  s.used -= found->second.bytes;
+  std::memset(pointer, 0xDD, std::min(found->second.bytes, poisoned));
   s.blocks.erase(found);
   std::free(pointer);
   return call.error();
@@ -245,6 +301,8 @@ int cudaFreeAsync(void* pointer, Stream* stream) {
 int cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int kind, Stream* stream) {
   const Call call("MemcpyAsync", bytes, kind == 1 ? "up" : kind == 2 ? "down" : "within", name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
+  use(from, stream, false);
+  use(to, stream, true);
   if (call.error() == ok) std::memcpy(to, from, bytes);
   return call.error();
 }
@@ -253,6 +311,8 @@ int cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::siz
   const Call call("Memcpy2DAsync", width, height, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
   if (width > to_pitch || width > from_pitch) return invalid_value;
+  use(from, stream, false);
+  use(to, stream, true);
   for (std::size_t row = 0; row < height; ++row)
     std::memcpy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch,
                 width);
@@ -262,24 +322,29 @@ int cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_devi
                         Stream* stream) {
   const Call call("MemcpyPeerAsync", to_device, from_device, bytes, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
+  use(from, stream, false);
+  use(to, stream, true);
   std::memcpy(to, from, bytes);
   return call.error();
 }
 int cudaMemsetAsync(void* to, int value, std::size_t bytes, Stream* stream) {
   const Call call("MemsetAsync", value, bytes, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
+  use(to, stream, true);
   std::memset(to, value, bytes);
   return call.error();
 }
 int cuMemsetD16Async(unsigned short* to, unsigned short value, std::size_t count, Stream* stream) {
   const Call call("MemsetD16", count, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
+  use(to, stream, true);
   std::fill_n(to, count, value);
   return call.error();
 }
 int cuMemsetD32Async(unsigned* to, unsigned value, std::size_t count, Stream* stream) {
   const Call call("MemsetD32", count, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
+  use(to, stream, true);
   std::fill_n(to, count, value);
   return call.error();
 }
@@ -287,6 +352,7 @@ int cuMemsetD2D32Async(char* to, std::size_t pitch, unsigned value, std::size_t 
                        Stream* stream) {
   const Call call("MemsetD2D32", width, height, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
+  use(to, stream, true);
   for (std::size_t row = 0; row < height; ++row)
     std::fill_n(reinterpret_cast<unsigned*>(to + row * pitch), width, value);
   return call.error();
@@ -303,6 +369,7 @@ int cudaStreamCreateWithFlags(Stream** stream, unsigned flags) {
     if (!each->alive) *stream = each;
   if (*stream == nullptr) s.streams.push_back(*stream = new Stream);
   **stream = Stream{current, flags == 0, true, ++s.next_id, nullptr, false};
+  if (flags == 0) s.blocking[s.next_id] = current;
   return call.error();
 }
 int cudaStreamDestroy(Stream* stream) {
@@ -315,6 +382,7 @@ int cudaStreamSynchronize(Stream* stream) {
   if (const int error = check_queue(stream); error != ok) return error;
   if (stream != nullptr && stream->capture != nullptr) return refuse(true);
   if (const int error = check_unsafe(); error != ok) return error;
+  join(state().host, clock_of(stream));
   return call.error();
 }
 int cudaStreamGetId(Stream* stream, unsigned long long* id) {
@@ -324,7 +392,7 @@ int cudaStreamGetId(Stream* stream, unsigned long long* id) {
   return ok;
 }
 int cudaEventCreateWithFlags(Event** event, unsigned /*flags*/) {
-  *event = new Event{current};
+  *event = new Event{current, {}};
   return ok;
 }
 int cudaEventRecord(Event* event, Stream* stream) {
@@ -332,11 +400,14 @@ int cudaEventRecord(Event* event, Stream* stream) {
   const Call call("EventRecord", event->device, name_of(stream));
   if (const int error = check_queue(stream); error != ok) return error;
   if (stream != nullptr && stream->capture != nullptr) misuse("an event is captured");
-  return event->device == device ? call.error() : invalid_handle;
+  if (event->device != device) return invalid_handle;
+  event->clock = clock_of(stream);
+  return call.error();
 }
 int cudaStreamWaitEvent(Stream* stream, Event* event, unsigned /*flags*/) {
   const Call call("StreamWaitEvent", name_of(stream), event->device);
   if (const int error = check_queue(stream); error != ok) return error;
+  join(clock_of(stream), event->clock);
   return call.error();
 }
 

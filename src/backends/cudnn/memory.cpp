@@ -21,7 +21,37 @@ struct Freeable {
   void* pointer;
   int device;
   StreamKey stream;
+  std::uint64_t guard_ends;
   bool of_graph;
+  bool delayed = false;               // a capture was in the way when it was dropped,
+  CUstream_st* dropped_on = nullptr;  // in a thread whose current stream this was
+};
+
+/// Which guards have ended since a block was allocated, as far as it matters: of streams other than its own.
+class GuardEnds {
+ public:
+  void add(const StreamKey& stream) {
+    const std::lock_guard lock(mutex_);
+    if (!(stream == stream_)) {
+      of_others_ = count_;
+      stream_ = stream;
+    }
+    ++count_;
+  }
+  std::uint64_t count() const {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+  bool of_others_since(std::uint64_t count, const StreamKey& own) const {
+    const std::lock_guard lock(mutex_);
+    return (own == stream_ ? of_others_ : count_) > count;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  StreamKey stream_;             // whose guard ended last
+  std::uint64_t count_ = 0;      // so many have ended,
+  std::uint64_t of_others_ = 0;  // and so many before the first of those in a row that were this stream's
 };
 
 struct DevicePool {
@@ -36,6 +66,7 @@ struct DevicePool {
   std::mutex delaying;  // of the list below
   std::vector<Freeable> delayed;
   std::atomic<bool> has_delayed{false};
+  GuardEnds guard_ends;
 };
 
 void open_pool(DevicePool& pool, int device) {
@@ -108,24 +139,35 @@ bool wait_for_stream_of(const Freeable& memory, DevicePool& pool) {
     mark_and_wait(pool.device, stream, pool.frees);
     return true;
   };
-  if (memory.stream.is_default()) return wait(nullptr);
   bool waited = true;
-  auto run = [&](CUstream_st* stream) { waited = wait(stream); };
-  while_guarded(
-      memory.stream, [](void* f, CUstream_st* stream) { (*static_cast<decltype(run)*>(f))(stream); }, &run);
+  auto wait_too = [&](CUstream_st* stream) { waited = wait(stream) && waited; };
+  const auto run = [](void* f, CUstream_st* stream) { (*static_cast<decltype(wait_too)*>(f))(stream); };
+  if (memory.delayed) {
+    if (StreamKey{memory.dropped_on}.is_default())
+      wait_too(nullptr);
+    else
+      while_handle_guarded(memory.dropped_on, run, &wait_too);
+  }
+  if (memory.stream.is_default())
+    wait_too(nullptr);
+  else
+    while_guarded(memory.stream, run, &wait_too);
   return waited;
 }
 
-bool try_to_free(const Freeable& memory) {
+/// False where a capture is in the way; the memory then remembers where it was dropped.
+bool try_to_free(Freeable& memory) {
   DevicePool& pool = pool_of(memory.device);
   const CurrentDevice device(memory.device);
   const StreamKey current = key_of(current_stream());
-  if (capture_of(current.handle) != Capture::none) return false;
-  const bool in_order = !memory.of_graph && memory.stream == current;
-  if (!in_order) {
-    if (!wait_for_stream_of(memory, pool)) return false;
-    mark_and_wait(pool.device, current.handle, pool.frees);
+  const bool in_order = !memory.of_graph && !memory.delayed && memory.stream == current &&
+                        !pool.guard_ends.of_others_since(memory.guard_ends, memory.stream);
+  if (capture_of(current.handle) != Capture::none || (!in_order && !wait_for_stream_of(memory, pool))) {
+    if (!memory.delayed) memory.dropped_on = current.handle;
+    memory.delayed = true;
+    return false;
   }
+  if (!in_order) mark_and_wait(pool.device, current.handle, pool.frees);
   const BesideCapture beside;
   if (cuda().FreeAsync(memory.pointer, in_order ? current.handle : pool.frees) != cudaSuccess)
     cuda().GetLastError();  // nothing else can be done about it here
@@ -139,8 +181,13 @@ void delay(const Freeable& memory) {
   pool.has_delayed.store(true, std::memory_order_release);
 }
 
-void free_or_delay(const Freeable& memory) {
-  if (!try_to_free(memory)) delay(memory);
+void free_or_delay(Freeable memory) {
+  bool freed = false;
+  try {
+    freed = try_to_free(memory);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): tried again at the next allocation
+  }
+  if (!freed) delay(memory);
 }
 
 void free_delayed(DevicePool& pool) {
@@ -187,11 +234,7 @@ struct KeptBlocks {
   void release(const StreamKey* stream) noexcept {  // null: of all
     for (std::size_t i = blocks.size(); i-- > 0;) {
       if (stream != nullptr && !(blocks[i].memory.stream == *stream)) continue;
-      const KeptBlock block = remove(i);
-      try {
-        free_or_delay(block.memory);
-      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the memory is lost to the pool
-      }
+      free_or_delay(remove(i).memory);
     }
   }
 };
@@ -206,6 +249,7 @@ bool keep(const Freeable& memory, std::size_t bytes) {
   if (memory.of_graph || bytes > KeptBlocks::most_bytes || KeptBlocks::gone()) return false;
   if (!(key_of(current_stream()) == memory.stream) || !guard_will_tell(memory.stream, memory.device))
     return false;
+  if (pool_of(memory.device).guard_ends.of_others_since(memory.guard_ends, memory.stream)) return false;
   KeptBlocks& kept = kept_blocks();
   kept.blocks.push_back({memory, bytes});
   kept.bytes += bytes;
@@ -300,7 +344,7 @@ std::shared_ptr<Block> allocate_for_graph(DevicePool& pool, std::size_t bytes, C
 Block::~Block() {
   if (pointer == nullptr || cuda_is_gone()) return;
   try {
-    const Freeable memory{pointer, device, stream, of_graph};
+    const Freeable memory{pointer, device, stream, guard_ends, of_graph};
     if (of_graph)
       delay(memory);
     else if (!may_be_kept || !keep(memory, bytes))
@@ -316,6 +360,7 @@ std::shared_ptr<Block> allocate_block(int device, std::size_t bytes) {
   block->device = device;
   block->stream = stream;
   block->bytes = bytes;
+  block->guard_ends = pool.guard_ends.count();
   const bool usable = !stream.is_default() || capture_of(stream.handle) == Capture::none;
   if (usable && !pool.has_delayed.load(std::memory_order_acquire))
     block->pointer = take_kept(device, stream, bytes);
@@ -356,10 +401,12 @@ void order_streams(int before_device, CUstream_st* before, int after_device, CUs
   check(cuda().StreamWaitEvent(after, pool.mark, 0), what);
 }
 
-void order_frees_after(int device, CUstream_st* stream) noexcept {
+void order_frees_after(int device, const StreamKey& stream) noexcept {
   if (cuda_is_gone()) return;
   try {
-    if (capture_of(stream) == Capture::none) mark_and_wait(device, stream, pool_of(device).frees);
+    DevicePool& pool = pool_of(device);
+    if (capture_of(stream.handle) == Capture::none) mark_and_wait(device, stream.handle, pool.frees);
+    pool.guard_ends.add(stream);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a guard's end cannot report it
   }
 }

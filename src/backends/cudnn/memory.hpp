@@ -6,7 +6,9 @@
 // Using it on another stream is ordered by the caller, with an event, as in any CUDA program.
 //
 // Freeing, when the last array goes:
-//   1. In the thread whose current stream is the block's own: freed in that stream's order. This is the usual
+//   1. In the thread whose current stream is the block's own, where no guard of another stream has ended
+//   since
+//      the block was allocated: freed in that stream's order. This is the usual
 //      way, and the one whose memory the next allocation reuses at once. The thread keeps the last eight such
 //      blocks, of 64 MiB together, for its own next allocations of the same size on the same stream, because
 //      CUDA's calls take longer than all else that a call of ours does; they are freed when the stream's
@@ -29,6 +31,7 @@
 // The end. Once the process ends, and in a child after fork, nothing is freed: the driver takes it all.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "backends/cudnn/streams.hpp"
@@ -47,7 +50,8 @@ class Block {
   std::size_t bytes = 0;
   int device = 0;
   StreamKey stream;
-  bool of_graph = false;  // allocated during a capture: its stream says nothing about its use
+  std::uint64_t guard_ends = 0;  // so many had ended on the device when it was allocated
+  bool of_graph = false;         // allocated during a capture: its stream says nothing about its use
   bool may_be_kept = true;
 };
 
@@ -66,6 +70,6 @@ void check_device(int device);
 void order_streams(int before_device, CUstream_st* before, int after_device, CUstream_st* after);
 
 /// Frees of the device's own stream wait for what has been queued on this one, which lives.
-void order_frees_after(int device, CUstream_st* stream) noexcept;
+void order_frees_after(int device, const StreamKey& stream) noexcept;
 
 }  // namespace stiletto::detail::cudnn

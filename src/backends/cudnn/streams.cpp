@@ -58,7 +58,7 @@ void guard_ended(CUstream_st* stream) noexcept {
       continue;
     }
     free_kept_blocks(&entry.stream);
-    order_frees_after(entry.device, stream);
+    order_frees_after(entry.device, entry.stream);
     unlist(entry);
     mine.entries[i] = mine.entries[--mine.count];
   }
@@ -97,13 +97,27 @@ bool guard_will_tell(const StreamKey& stream, int device) {
   return stream.is_default() || mine.has({stream, device});
 }
 
-bool while_guarded(const StreamKey& stream, void (*run)(void* context, CUstream_st* stream), void* context) {
+namespace {
+
+template <class Condition>
+bool while_any(Condition condition, void (*run)(void* context, CUstream_st* stream), void* context) {
   GuardedStreams& all = guarded_streams();
   const std::lock_guard lock(all.mutex);
-  const bool guarded = std::any_of(all.entries.begin(), all.entries.end(),
-                                   [&](const GuardedStream& entry) { return entry.stream == stream; });
-  if (guarded) run(context, stream.handle);
-  return guarded;
+  const auto found = std::find_if(all.entries.begin(), all.entries.end(), condition);
+  if (found == all.entries.end()) return false;
+  run(context, found->stream.handle);
+  return true;
+}
+
+}  // namespace
+
+bool while_guarded(const StreamKey& stream, void (*run)(void* context, CUstream_st* stream), void* context) {
+  return while_any([&](const GuardedStream& entry) { return entry.stream == stream; }, run, context);
+}
+
+bool while_handle_guarded(CUstream_st* stream, void (*run)(void* context, CUstream_st* stream),
+                          void* context) {
+  return while_any([&](const GuardedStream& entry) { return entry.stream.handle == stream; }, run, context);
 }
 
 }  // namespace stiletto::detail::cudnn

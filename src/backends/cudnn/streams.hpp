@@ -31,4 +31,8 @@ bool guard_will_tell(const StreamKey& stream, int device);
 /// Runs a function that must not throw while a guard somewhere holds the stream; false if none does.
 bool while_guarded(const StreamKey& stream, void (*run)(void* context, CUstream_st* stream), void* context);
 
+/// The same by the handle alone, of which a stream that a guard holds is the only one.
+bool while_handle_guarded(CUstream_st* stream, void (*run)(void* context, CUstream_st* stream),
+                          void* context);
+
 }  // namespace stiletto::detail::cudnn
