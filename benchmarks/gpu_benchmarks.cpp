@@ -288,6 +288,14 @@ void print_table() {
                 row.frontend_plan.c_str());
 }
 
+template <class Work>
+void add(const Work& work, void (*run)(benchmark::State&, const Work&)) {
+  benchmark::RegisterBenchmark(work.name.c_str(), [&work, run](benchmark::State& state) { run(state, work); })
+      ->Iterations(batches)
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond);
+}
+
 /// Takes our own option out of the arguments.
 void read_batches(int& argc, char** argv) {
   constexpr std::string_view option = "--batches=";
@@ -307,19 +315,9 @@ int main(int argc, char** argv) try {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   static const std::vector<Workload> workloads = gpu_workloads();
-  for (const Workload& work : workloads)
-    benchmark::RegisterBenchmark(work.name.c_str(),
-                                 [&work](benchmark::State& state) { compare(state, work); })
-        ->Iterations(batches)
-        ->UseManualTime()
-        ->Unit(benchmark::kMicrosecond);
+  for (const Workload& work : workloads) add(work, compare);
   static const std::vector<MemoryBound> bound = memory_bound();
-  for (const MemoryBound& work : bound)
-    benchmark::RegisterBenchmark(work.name.c_str(),
-                                 [&work](benchmark::State& state) { measure(state, work); })
-        ->Iterations(batches)
-        ->UseManualTime()
-        ->Unit(benchmark::kMicrosecond);
+  for (const MemoryBound& work : bound) add(work, measure);
   const std::size_t ran = benchmark::RunSpecifiedBenchmarks();
   print_table();
   return ran > 0 && table().size() + bandwidths().size() == ran ? 0 : 1;  // one that failed has no row

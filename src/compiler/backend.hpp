@@ -75,6 +75,9 @@ struct Refusal {
   std::string hint;                        // the way out, a clause
 };
 [[noreturn]] void throw_unsupported(const CanonicalGraph& graph, Refusal refusal);
+/// Why a backend that accumulates in float32 and float64 refuses another compute_dtype, but for the target
+/// and the library; nullopt where it need not.
+std::optional<Refusal> refused_accumulation(const CanonicalGraph& graph, const char* engine);
 
 Backend& cpu_backend();
 Backend& cudnn_backend();  // exists where the build has it (STILETTO_HAS_CUDNN)

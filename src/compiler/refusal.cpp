@@ -24,4 +24,13 @@ void throw_unsupported(const CanonicalGraph& graph, Refusal refusal) {
   throw error;
 }
 
+std::optional<Refusal> refused_accumulation(const CanonicalGraph& graph, const char* engine) {
+  if (graph.compute_dtype == DType::float32 || graph.compute_dtype == DType::float64) return {};
+  return Refusal{{},
+                 {},
+                 {{engine, text("it accumulates in float32 or float64, not in ", graph.compute_dtype)}},
+                 "compute_dtype",
+                 "leave compute_dtype at float32"};
+}
+
 }  // namespace stiletto::detail

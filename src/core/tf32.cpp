@@ -13,10 +13,7 @@ namespace {
 
 struct Choice {
   std::mutex mutex;
-  bool allowed = [] {  // what NVIDIA's libraries read themselves
-    const char* const override_ = std::getenv("NVIDIA_TF32_OVERRIDE");
-    return override_ == nullptr || std::string_view(override_) != "0";
-  }();
+  bool allowed = detail::environment_allows_tf32();
   bool settled = false;
 };
 Choice& choice() {
@@ -37,6 +34,11 @@ void set_allow_tf32(bool allow) {
 }
 
 namespace detail {
+
+bool environment_allows_tf32() {
+  const char* const variable = std::getenv("NVIDIA_TF32_OVERRIDE");
+  return variable == nullptr || std::string_view(variable) != "0";
+}
 
 bool tf32_allowed() {
   Choice& c = choice();

@@ -4,6 +4,9 @@
 
 namespace stiletto::detail {
 
+/// What NVIDIA's libraries would read themselves: no NVIDIA_TF32_OVERRIDE=0.
+bool environment_allows_tf32();
+
 bool tf32_allowed();
 
 /// The same, for good: set_allow_tf32 throws from now on.

@@ -43,12 +43,6 @@ std::int64_t span_of(const Memory& tensor, const std::vector<std::int64_t>& exte
   return last + 1;
 }
 
-std::int64_t span_of(const EngineTensor& tensor) {
-  std::int64_t last = 0;
-  for (std::size_t i = 0; i < tensor.dims.size(); ++i) last += (tensor.dims[i] - 1) * tensor.strides[i];
-  return last + 1;
-}
-
 class InterpretedPlan : public Plan {
  public:
   InterpretedPlan(const CanonicalGraph& graph, std::vector<EngineGraph> engines,
@@ -101,7 +95,7 @@ class InterpretedPlan : public Plan {
       const bool input = t.role == EngineTensor::Role::input;
       if (!input && t.role != EngineTensor::Role::output) continue;
       const Memory& memory = input ? graph_.tensors[t.source] : graph_.stores[t.source].tensor;
-      if (span_of(t) > span_of(memory, graph_.extents)) fail(engine, memory.name, " is left");
+      if (t.span() > span_of(memory, graph_.extents)) fail(engine, memory.name, " is left");
       std::int64_t written = 1;
       for (const std::int64_t dim : t.dims) written *= dim;
       if (!input && memory.home != Memory::Home::output && written > graph_.size_of(memory.axes))

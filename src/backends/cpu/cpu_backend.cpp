@@ -104,22 +104,23 @@ class CpuBackend : public Backend {
 
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
                                     Device) const override {
-    if (graph.compute_dtype != DType::float32 && graph.compute_dtype != DType::float64)
-      refuse(graph, text("it accumulates in float32 or float64, not in ", graph.compute_dtype),
-             "compute_dtype", "leave compute_dtype at float32");
+    if (auto refused = refused_accumulation(graph, "cpu")) refuse(graph, std::move(*refused));
     auto plan = std::make_unique<CpuPlan>(schedule(graph));
     if (options.max_workspace && plan->workspace() > *options.max_workspace)
-      refuse(graph,
-             text("it needs ", plan->workspace(), " bytes of workspace, max_workspace is ",
-                  *options.max_workspace),
-             "max_workspace", text("allow max_workspace of ", plan->workspace()));
+      refuse(graph, {{},
+                     {},
+                     {{"cpu", text("it needs ", plan->workspace(), " bytes of workspace, max_workspace is ",
+                                   *options.max_workspace)}},
+                     "max_workspace",
+                     text("allow max_workspace of ", plan->workspace())});
     return plan;
   }
 
  private:
-  [[noreturn]] void refuse(const CanonicalGraph& graph, const std::string& reason, const char* option,
-                           std::string hint) const {
-    throw_unsupported(graph, {target(), library(), {{"cpu", reason}}, option, std::move(hint)});
+  [[noreturn]] void refuse(const CanonicalGraph& graph, Refusal refusal) const {
+    refusal.target = target();
+    refusal.library = library();
+    throw_unsupported(graph, std::move(refusal));
   }
 };
 

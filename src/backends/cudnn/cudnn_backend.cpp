@@ -118,12 +118,6 @@ class CudnnPlan : public Plan {
   std::vector<Slot> slots_;
 };
 
-std::size_t bytes_reached(const EngineTensor& t) {
-  std::int64_t last = 0;
-  for (std::size_t i = 0; i < t.dims.size(); ++i) last += (t.dims[i] - 1) * t.strides[i];
-  return bytes_for(t.dtype, last + 1);
-}
-
 /// A stream of the current device that is capturing while this lives.
 class Capture {
  public:
@@ -174,7 +168,7 @@ std::string CudnnPlan::launch_problem() const {
     });
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
     if (!reduced) return reinterpret_cast<void*>(somewhere + (apart++ << 32U));
-    cleared.push_back(cuda_memory().allocate(Device::cuda(device_), bytes_reached(t)));
+    cleared.push_back(cuda_memory().allocate(Device::cuda(device_), bytes_for(t.dtype, t.span())));
     return cleared.back()->data;
   };
   bind(frame, address, scalars);
@@ -209,13 +203,11 @@ class CudnnBackend : public Backend {
                                     Device device) const override {
     Attempt attempt(options, device);
     if (auto fills = fill_plan(graph, device, attempt.present)) return fills;
-    if (graph.compute_dtype != DType::float32 && graph.compute_dtype != DType::float64)
-      throw_unsupported(
-          graph, {attempt.target_name,
-                  library(),
-                  {{"lowering", text("it accumulates in float32 or float64, not in ", graph.compute_dtype)}},
-                  "compute_dtype",
-                  "leave compute_dtype at float32"});
+    if (auto refused = refused_accumulation(graph, "lowering")) {
+      refused->target = attempt.target_name;
+      refused->library = library();
+      throw_unsupported(graph, std::move(*refused));
+    }
     std::string refusal;
     const std::vector<Geometry> ways = geometries(graph, refusal);
     for (const Geometry& geometry : ways) {

@@ -26,6 +26,13 @@ struct EngineTensor {
   std::vector<std::int64_t> dims, strides;  // elements; an intermediate's strides are the engine's own
   int alignment = 16;                       // bytes
   double value = 0;
+
+  /// Elements from the first to the last, gaps included; of memory.
+  std::int64_t span() const {
+    std::int64_t last = 0;
+    for (std::size_t i = 0; i < dims.size(); ++i) last += (dims[i] - 1) * strides[i];
+    return last + 1;
+  }
 };
 
 /// Booleans are bytes of 0 and 1 here as in our memory, which to cuDNN are INT8: its own BOOLEAN is a bit in

@@ -6,6 +6,7 @@
 #include <cudnn_frontend.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "backends/cudnn/libraries.hpp"
 #include "backends/cudnn/reasons.hpp"
@@ -300,7 +301,8 @@ class FrontendGraph : public fe::graph::Graph {
   }
 };
 
-void check(cudnnStatus_t status, const std::string& what) {
+/// `what` is no string: a call that goes well makes none.
+void check(cudnnStatus_t status, std::string_view what) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   throw DeviceError(text(what, " failed: ", fe::detail::get_error_string(status), ", ",
                          one_line(fe::detail::get_last_error_string_())));

@@ -64,7 +64,7 @@ std::uint32_t GraphBuilder::pointwise(Op op, std::initializer_list<std::uint32_t
     for (std::size_t i = 0; i < rank_; ++i) dims[i] = std::max(dims[i], at(input).dims[i]);
     if (at(input).dtype == DType::float64) compute = DType::float64;
   }
-  if (!whole.empty() && dims.back() == whole.back()) dims = whole;
+  if (fills_rows(dims)) dims = whole;
   if (op == Op::logical_and || op == Op::logical_or || op == Op::logical_not) compute = DType::boolean;
   const std::uint32_t result = node(op, inputs, dtype, std::move(dims), compute);
   graph_.nodes.back().coefficient = coefficient;

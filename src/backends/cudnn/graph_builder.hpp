@@ -44,13 +44,15 @@ class GraphBuilder {
   /// places. Empty, which it is at first, for graphs with products or reductions.
   std::vector<std::int64_t> whole;
   /// Whether what is computed from this tensor alone has those dims.
-  bool fills_rows(std::uint32_t tensor) const {
-    return !whole.empty() && at(tensor).dims.back() == whole.back();
-  }
+  bool fills_rows(std::uint32_t tensor) const { return fills_rows(at(tensor).dims); }
 
   EngineGraph graph_;
 
  private:
+  bool fills_rows(const std::vector<std::int64_t>& dims) const {
+    return !whole.empty() && dims.back() == whole.back();
+  }
+
   std::size_t rank_;
   DType intermediate_, compute_;
 };

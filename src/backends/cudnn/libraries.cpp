@@ -37,11 +37,12 @@ const RealDriver& real_driver() {
 
 /// There is no option of cuDNN's for it: its libraries read the environment.
 void hand_over_tf32() {
-  const char* const now = std::getenv("NVIDIA_TF32_OVERRIDE");
-  const bool off = now != nullptr && std::string(now) == "0";
   const bool allowed = settle_tf32();
-  if (allowed && off) unsetenv("NVIDIA_TF32_OVERRIDE");
-  if (!allowed && !off) setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
+  if (allowed == environment_allows_tf32()) return;
+  if (allowed)
+    unsetenv("NVIDIA_TF32_OVERRIDE");
+  else
+    setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
 }
 
 Libraries open_all(bool stand_in) {

@@ -217,8 +217,7 @@ class Lowering {
 
   std::uint32_t reduction(const Value& value, const Layout& layout) {
     if (value.contracted.none()) return single(value, layout);
-    if ((value.contracted & graph_.values[value.inputs[0]].axes) != value.contracted)
-      throw NotLowered{text(name_of(value.op), " over an axis along which its operand repeats")};
+    check_own_axes(value);
     if (geometry_.summed) return sum_as_product(value, layout);
     std::uint32_t x = lower(value.inputs[0], layout);
     check_exact(value);
@@ -244,6 +243,11 @@ class Lowering {
 
   std::uint32_t reduce(Op op, std::uint32_t x, DType dtype, Dims dims) {
     return builder_.node(op, {x}, builder_.held(dtype), std::move(dims), builder_.compute_of(dtype));
+  }
+
+  void check_own_axes(const Value& value) const {
+    if ((value.contracted & graph_.values[value.inputs[0]].axes) != value.contracted)
+      throw NotLowered{text(name_of(value.op), " over an axis along which its operand repeats")};
   }
 
   /// What a term or sum of terms adds to the mean.
@@ -341,8 +345,7 @@ class Lowering {
   }
 
   std::uint32_t softmax(const Value& value, const Layout& layout) {
-    if ((value.contracted & graph_.values[value.inputs[0]].axes) != value.contracted)
-      throw NotLowered{"softmax over an axis along which its operand repeats"};
+    check_own_axes(value);
     const std::uint32_t x = lower(value.inputs[0], layout);
     const Dims dims = dims_of(value.axes & ~value.contracted, layout);
     const std::uint32_t top = reduce(Op::max, x, value.dtype, dims);
