@@ -73,6 +73,9 @@ for library in "${libraries[@]}"; do cp -L "$library" "$PACK/lib/"; done
 # The name that programs ask for: libstiletto.so.0.1 of libstiletto.so.0.1.0.
 for library in "$PACK"/lib/libstiletto.so.*; do mv "$library" "${library%.*}"; done
 cp -r "$ROOT/examples/digits/data" "$PACK/bin/data"
+# Built without a GPU, to be executed on one.
+mkdir "$PACK/bin/plans"
+"$TREE/tests/stiletto_plans_tests" --save "$PACK/bin/plans"
 git -C "$ROOT" describe --always --dirty >"$PACK/version" 2>/dev/null || printf 'unknown\n' >"$PACK/version"
 find "$PACK/bin" "$PACK/lib" -type f \( -perm -u+x -o -name '*.so*' \) -exec strip --strip-unneeded {} +
 say "unpacked: $(du -sm "$PACK" | cut -f 1) MB, version $(cat "$PACK/version")"

@@ -137,7 +137,7 @@ export OUT TOTAL BIN
 tr '\n' '\0' <"$OUT/logs/jobs" | xargs -0 -r -n 1 -P "$JOBS" bash -c 'run_job "$1"' run_job
 for suite in ${alone[@]+"${alone[@]}"}; do
   case "$suite" in
-    device) command="./stiletto_device_tests --gtest_brief=1" ;;
+    device) command="env STILETTO_SAVED_PLANS=plans ./stiletto_device_tests --gtest_brief=1" ;;
     benchmarks) command="./stiletto_gpu_benchmarks --benchmark_out=benchmarks.json --benchmark_out_format=json" ;;
     frameworks) command="python3 $ROOT/benchmarks/compare_frameworks.py --json frameworks.json" ;;
     digits) command="./digits --ascii --device cuda" ;;

@@ -51,6 +51,11 @@ class STILETTO_API Target {
 /// cuDNN's ways of proposing engines. On the CPU they mean nothing.
 enum class Heuristic : std::uint8_t { a, b, fallback };
 
+/// On: the candidate plans for a GPU are timed on the arguments of compile, or of jit's first call, and the
+/// fastest is kept, also in the cache folder. It takes seconds to tens of seconds, in which the arguments are
+/// read and nothing of the caller's is written. On the CPU it means nothing.
+enum class Autotune : std::uint8_t { off, on };
+
 /// Memory for outputs: contiguous, of this shape and dtype, on this device, aligned to at least 16 bytes;
 /// anything else throws ArgumentError at the call.
 using Allocator = std::function<Array(Device, const Shape&, DType)>;
@@ -63,7 +68,11 @@ struct CompileOptions {
   std::optional<std::size_t> max_workspace = {};  ///< bytes of scratch per call
   bool deterministic = false;              ///< only engines whose results are bit-equal from run to run
   std::vector<Heuristic> heuristics = {};  ///< asked in this order; empty: a, then fallback
+  Autotune autotune = Autotune::off;       ///< time the candidate plans and keep the fastest
   std::optional<Target> target = {};       ///< build for this GPU, present or not
+  /// Plans for GPUs are kept in this folder, for other processes, too; not part of the plan key. By default
+  /// the environment variable STILETTO_CACHE names it; an empty path: nowhere.
+  std::optional<std::filesystem::path> cache_folder = {};
 };
 
 namespace detail {
@@ -252,6 +261,14 @@ class STILETTO_API Tracing {
 
 STILETTO_API void run(const Executable& executable, const ArgumentList& arguments,
                       std::vector<Array>& outputs);
+STILETTO_API void save(const Executable& executable, const std::filesystem::path& path,
+                       const std::vector<std::uint64_t>& sizes);
+/// `sizes`: of the containers in the result, as save was given them.
+STILETTO_API std::shared_ptr<const Executable> load(const std::filesystem::path& path,
+                                                    const Allocator& allocator,
+                                                    std::vector<std::uint64_t>& sizes);
+STILETTO_API void check_signature(const Executable& executable, const std::filesystem::path& path,
+                                  std::size_t arguments, std::size_t results);
 STILETTO_API std::size_t workspace_of(const Executable& executable);
 STILETTO_API Graph graph_of(std::shared_ptr<const Executable> executable);
 STILETTO_API Bindings bind(const Executable& executable, const ArgumentList& arguments,
@@ -280,6 +297,23 @@ void assign_outputs(R& result, const std::vector<Array>& outputs) {
   auto next = outputs.begin();
   auto take = [&](Array& array) { array = *next++; };
   visit_arrays(result, take);
+}
+
+/// Gives the containers in a value these sizes, in the order in which visit_arrays meets them.
+template <class T>
+void resize_containers(T& value, const std::vector<std::uint64_t>& sizes, std::size_t& next) {
+  auto member = [&](auto& m) { resize_containers(m, sizes, next); };
+  if constexpr (std::same_as<T, Array>) {
+  } else if constexpr (is_tuple<T>) {
+    std::apply([&](auto&... m) { (member(m), ...); }, value);
+  } else if constexpr (requires { value.fields(); }) {
+    std::apply([&](auto&... m) { (member(m), ...); }, value.fields());
+  } else {
+    const std::uint64_t size = next < sizes.size() ? sizes[next] : 0;
+    ++next;
+    if constexpr (requires { value.resize(size); }) value.resize(size);
+    for (auto& m : value) member(m);
+  }
 }
 
 /// Calls f on traced counterparts of the arguments and reports its results to the trace.
@@ -360,8 +394,22 @@ class Compiled<R(Args...)> {
     else
       return {std::move(bindings), result(outputs)};
   }
+  /// Writes the plan and what calling it needs, all or nothing; `load` reads it. ArgumentError where arrays
+  /// are captured (pass them as arguments) or the file cannot be written.
+  void save(const std::filesystem::path& path) const {
+    struct {
+      std::vector<std::uint64_t> sizes;
+      void operator()(const Array&) {}
+      void range(std::size_t size) { sizes.push_back(size); }
+    } visit;
+    executable();  // refuses an empty handle
+    if constexpr (!std::is_void_v<R>) detail::visit_arrays(*prototype_, visit);
+    detail::save(executable(), path, visit.sizes);
+  }
 
  private:
+  template <class Signature>
+  friend Compiled<Signature> load(const std::filesystem::path&, Allocator);
   template <class F, class... A>
   friend auto compile(const CompileOptions&, F&&, const A&...) -> Compiled<result_t<F, A...>(traced_t<A>...)>;
   using Prototype = std::conditional_t<std::is_void_v<R>, int, R>;
@@ -369,6 +417,25 @@ class Compiled<R(Args...)> {
   const detail::Executable& executable() const {
     if (!executable_) detail::throw_not_compiled();
     return *executable_;
+  }
+  static Compiled loaded(const std::filesystem::path& path, const Allocator& allocator) {
+    Compiled compiled;
+    std::vector<std::uint64_t> sizes;
+    compiled.executable_ = detail::load(path, allocator, sizes);
+    compiled.graph_ = detail::graph_of(compiled.executable_);
+    struct {
+      std::size_t count = 0;
+      void operator()(const Array&) { ++count; }
+    } results;
+    if constexpr (!std::is_void_v<R>) {
+      auto prototype = std::make_shared<R>();
+      std::size_t next = 0;
+      detail::resize_containers(*prototype, sizes, next);
+      detail::visit_arrays(*prototype, results);
+      compiled.prototype_ = std::move(prototype);
+    }
+    detail::check_signature(*compiled.executable_, path, sizeof...(Args), results.count);
+    return compiled;
   }
   R result(const std::vector<Array>& outputs) const {
     if constexpr (!std::is_void_v<R>) {
@@ -382,6 +449,15 @@ class Compiled<R(Args...)> {
   std::shared_ptr<const Prototype>
       prototype_;  // the traced function's result: its sizes and non-array members
 };
+
+/// What Compiled::save wrote, as a function of this signature: Array for each array or number, tuples,
+/// vectors and structs as they were compiled; a struct's other members are what its default constructor makes
+/// them. ArgumentError where the file is not a whole plan, is of another version of Stiletto or has another
+/// signature; DeviceError where it was made for another GPU or another cuDNN.
+template <class Signature>
+Compiled<Signature> load(const std::filesystem::path& path, Allocator allocator = {}) {
+  return Compiled<Signature>::loaded(path, allocator);
+}
 
 /// Traces f over arrays like `args`, lowers the trace to one graph and builds its plan.
 template <class F, class... Args>

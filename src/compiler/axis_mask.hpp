@@ -19,6 +19,19 @@ class AxisMask {
 
   AxisMask(std::uint64_t first = 0) : first_(first) {}
 
+  /// The set as bits, 64 axes a word; and back.
+  std::vector<std::uint64_t> words() const {
+    std::vector<std::uint64_t> all{first_};
+    all.insert(all.end(), more_.begin(), more_.end());
+    return all;
+  }
+  static AxisMask of_words(const std::vector<std::uint64_t>& words) {
+    AxisMask mask(words.empty() ? 0 : words[0]);
+    if (words.size() > 1) mask.more_.assign(words.begin() + 1, words.end());
+    mask.trim();
+    return mask;
+  }
+
   /// An axis from here on is not in the set.
   std::size_t size() const { return word_bits * (1 + more_.size()); }
   bool test(std::size_t axis) const {

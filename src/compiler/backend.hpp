@@ -4,6 +4,7 @@
 // executed from any thread.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "compiler/canonical.hpp"
+#include "core/archive.hpp"
+#include "core/array_body.hpp"
 #include "stiletto/compile.hpp"
 #include "stiletto/error.hpp"
 
@@ -20,11 +23,13 @@ struct PlanOptions {
   std::optional<std::size_t> max_workspace;
   bool deterministic = false;
   std::vector<Heuristic> heuristics;  // as given; empty: the default
+  Autotune autotune = Autotune::off;
   std::optional<Target> target;
   explicit PlanOptions(const CompileOptions& options)
       : max_workspace(options.max_workspace),
         deterministic(options.deterministic),
         heuristics(options.heuristics),
+        autotune(options.autotune),
         target(options.target) {}
   bool operator==(const PlanOptions&) const = default;
 };
@@ -37,6 +42,14 @@ struct Invocation {
   std::span<const ScalarValue> scalars;
   void* workspace =
       nullptr;  // Plan::workspace() bytes, aligned to 64; null on a GPU, where a plan takes its own
+};
+
+/// What plans are timed on: the arguments themselves, and scratch memory in place of all that is written.
+struct Trial {
+  std::vector<void*> tensors, stores;
+  std::vector<ScalarValue> scalars;
+  std::vector<std::shared_ptr<Storage>> scratch;
+  Invocation invocation() const { return {tensors, stores, scalars}; }
 };
 
 class Plan {
@@ -52,6 +65,8 @@ class Plan {
   virtual bool allows_in_place(std::size_t tensor, std::size_t store) const = 0;
   /// The steps that will run, one line each.
   virtual std::string describe() const = 0;
+  /// What Backend::load needs besides the graph; nothing where the plan is made anew.
+  virtual void save(Writer&) const {}
 };
 
 class Backend {
@@ -65,6 +80,18 @@ class Backend {
   /// Throws UnsupportedGraphError when no engine takes the graph under the options.
   virtual std::unique_ptr<const Plan> build(const CanonicalGraph&, const PlanOptions&,
                                             Device device) const = 0;
+  /// The fastest of the plans that build would choose from; with those that mean nothing by it, build's.
+  virtual std::unique_ptr<const Plan> tune(const CanonicalGraph& graph, const PlanOptions& options,
+                                           Device device, const std::function<Trial()>&) const {
+    return build(graph, options, device);
+  }
+  /// The plan of a graph as Plan::save wrote it. DeviceError where it was made for another GPU or library,
+  /// ArchiveError where the bytes are not a plan's.
+  virtual std::unique_ptr<const Plan> load(Reader&, const CanonicalGraph& graph, Device device) const {
+    return build(graph, PlanOptions(CompileOptions{}), device);
+  }
+  /// All that a plan depends on besides its graph; empty where plans are made faster than they are read.
+  virtual std::string cache_key(const PlanOptions&, Device) const { return {}; }
 };
 
 /// Why no engine takes a graph: the parts of an UnsupportedGraphError.

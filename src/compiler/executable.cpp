@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/call_frame.hpp"
+#include "compiler/disk_cache.hpp"
 #include "core/device_memory.hpp"
 #include "core/text.hpp"
 #include "stiletto/error.hpp"
@@ -56,7 +57,8 @@ Device common_device(const Trace& trace) {
 
 }  // namespace
 
-std::shared_ptr<const Executable> Executable::build(const Trace& trace, const CompileOptions& options) {
+std::shared_ptr<const Executable> Executable::build(const Trace& trace, const CompileOptions& options,
+                                                    std::span<const Array> examples) {
   check_options(options);
   if (trace.results().empty() && trace.stores().empty())
     throw TraceError(
@@ -78,17 +80,51 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
   e.allocator_ = options.allocator;
   e.lowered_ = canonicalize(trace, options);
   const CanonicalGraph& graph = e.lowered_.graph;
-  if (!graph.stores.empty()) e.plan_ = backend.build(graph, PlanOptions(options), e.device_);
-  for (const Tensor& tensor : graph.tensors) e.tensors_.push_back(e.footprint_of(tensor));
+  if (!graph.stores.empty())
+    e.plan_ = find_or_build_plan(backend, graph, options, e.device_, [&] { return e.trial(examples); });
+  e.complete();
+  return result;
+}
+
+void Executable::complete() {
+  const CanonicalGraph& graph = lowered_.graph;
+  for (const Tensor& tensor : graph.tensors) tensors_.push_back(footprint_of(tensor));
   for (std::size_t s = 0; s < graph.stores.size(); ++s) {
-    e.stores_.push_back(e.footprint_of(graph.stores[s].tensor));
-    e.in_place_.emplace_back(graph.tensors.size());
+    stores_.push_back(footprint_of(graph.stores[s].tensor));
+    in_place_.emplace_back(graph.tensors.size());
     if (graph.stores[s].tensor.home == Tensor::Home::output) continue;  // never an input's memory
     for (std::size_t t = 0; t < graph.tensors.size(); ++t)
-      e.in_place_[s][t] = reads_at_own_index(graph, t, s) && e.plan_->allows_in_place(t, s);
+      in_place_[s][t] = reads_at_own_index(graph, t, s) && plan_->allows_in_place(t, s);
   }
-  FrameLease()->workspace_of(e.host_workspace());  // so that the first call need not
-  return result;
+  FrameLease()->workspace_of(host_workspace());  // so that the first call need not
+}
+
+Trial Executable::trial(std::span<const Array> examples) const {
+  std::vector<const Array*> arguments;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    if (!arguments_[i].number && !examples[i].has_memory())
+      throw ArgumentError(text("compile: autotune times plans on the arguments, and ", arguments_[i].name(),
+                               " is a spec; pass arrays with memory, or leave autotune off"));
+    arguments.push_back(&examples[i]);
+  }
+  CallFrame frame;
+  compute_numbers(arguments, {}, frame);
+  Trial trial;
+  trial.scalars = frame.slots;
+  for (const Tensor& tensor : lowered_.graph.tensors) {
+    const Array& array =
+        tensor.home == Tensor::Home::argument ? examples[tensor.index] : captures_[tensor.index];
+    trial.tensors.push_back(static_cast<std::byte*>(array.raw_data()) +
+                            byte_offset(tensor.dtype, tensor.offset));
+  }
+  for (const Store& store : lowered_.graph.stores) {
+    const Footprint f = footprint_of(store.tensor);
+    constexpr std::int64_t block = 256;  // as memory is aligned
+    const std::int64_t before = (block - 1 - f.low) / block * block;
+    trial.scratch.push_back(allocate(device_, before + f.high, "autotune"));
+    trial.stores.push_back(static_cast<std::byte*>(trial.scratch.back()->data) + before);
+  }
+  return trial;
 }
 
 Executable::Footprint Executable::footprint_of(const Tensor& tensor) const {

@@ -2,6 +2,7 @@
 // A compiled trace: what a call is checked against, how its numbers are computed, and the plan that runs.
 // Immutable; any thread may run it.
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,7 +20,19 @@ struct CallFrame;
 class Executable : public std::enable_shared_from_this<Executable> {
  public:
   /// Lowers the trace and builds its plan.
-  static std::shared_ptr<const Executable> build(const Trace& trace, const CompileOptions& options);
+  /// `examples`: the arrays and numbers it was traced with, where plans are to be timed on them.
+  static std::shared_ptr<const Executable> build(const Trace& trace, const CompileOptions& options,
+                                                 std::span<const Array> examples);
+
+  /// `sizes`: of the containers in the result, in order. ArgumentError where arrays are captured or the file
+  /// cannot be written.
+  void save(const std::filesystem::path& path, const std::vector<std::uint64_t>& sizes) const;
+  /// What save() wrote. ArgumentError where the file is not a whole plan of this Stiletto, DeviceError where
+  /// it is for another GPU or library.
+  static std::shared_ptr<const Executable> load(const std::filesystem::path& path, const Allocator& allocator,
+                                                std::vector<std::uint64_t>& sizes);
+  /// Refuses a signature with other numbers of arguments or of arrays in the result.
+  void check_signature(const std::filesystem::path& path, std::size_t arguments, std::size_t results) const;
 
   /// `numbers` are the trace's, or empty: then those of compile time, with the arguments' in place.
   void run(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers,
@@ -51,6 +64,9 @@ class Executable : public std::enable_shared_from_this<Executable> {
     std::int64_t low = 0, high = 0;  // bytes, high exclusive
     DType dtype = DType::float32;
   };
+  Trial trial(std::span<const Array> examples) const;
+  /// Fills in what follows from the graph and its plan.
+  void complete();
   Footprint footprint_of(const Tensor& tensor) const;
   void check_arguments(std::span<const Array* const> arguments) const;
   void check_aliases(const CallFrame& frame, bool outputs_too) const;

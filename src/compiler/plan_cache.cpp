@@ -143,7 +143,8 @@ std::uint64_t hash_of(const Trace& trace, const CompileOptions& options) {
   hash.add(static_cast<std::uint64_t>(options.io_dtype ? static_cast<int>(*options.io_dtype) + 1 : 0) |
            static_cast<std::uint64_t>(options.intermediate_dtype) << 8U |
            static_cast<std::uint64_t>(options.compute_dtype) << 16U |
-           static_cast<std::uint64_t>(options.deterministic) << 24U);
+           static_cast<std::uint64_t>(options.deterministic) << 24U |
+           static_cast<std::uint64_t>(options.autotune) << 25U);
   hash.add(options.max_workspace ? *options.max_workspace + 1 : 0);
   return hash.value();
 }
@@ -211,7 +212,8 @@ CacheState& cache() {
 
 }  // namespace
 
-std::shared_ptr<const Executable> find_or_build(const Trace& trace, const CompileOptions& options) {
+std::shared_ptr<const Executable> find_or_build(const Trace& trace, const CompileOptions& options,
+                                                std::span<const Array> examples) {
   CacheState& c = cache();
   const std::uint64_t hash = hash_of(trace, options);
   {
@@ -222,7 +224,7 @@ std::shared_ptr<const Executable> find_or_build(const Trace& trace, const Compil
     }
   }
   c.misses.fetch_add(1, std::memory_order_relaxed);
-  auto built = Executable::build(trace, options);
+  auto built = Executable::build(trace, options, examples);
   const int device = built->device().is_cpu() ? -1 : built->device().index();
   Entry entry{hash, Key(trace, options), built, device};
   Entries evicted;

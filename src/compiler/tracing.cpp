@@ -12,12 +12,14 @@ namespace stiletto::detail {
 struct Tracing::State {
   Trace trace;
   const CompileOptions& options;
+  std::vector<Array> examples;  // where plans are timed on them
 };
 
-Tracing::Tracing(const CompileOptions& options) : state_(new State{{}, options}) {}
+Tracing::Tracing(const CompileOptions& options) : state_(new State{{}, options, {}}) {}
 Tracing::~Tracing() = default;
 
 Array Tracing::argument(const Array& example, int position, int member) {
+  if (state_->options.autotune == Autotune::on) state_->examples.push_back(example);
   return state_->trace.add_argument(example, position, member);
 }
 void Tracing::structure(const Structure& structure) { state_->trace.add_structure(structure); }
@@ -27,11 +29,11 @@ std::uint64_t Tracing::key() const { return hash_of(state_->trace, state_->optio
 
 std::shared_ptr<const Executable> Tracing::compile() {
   state_->trace.end();
-  return Executable::build(state_->trace, state_->options);
+  return Executable::build(state_->trace, state_->options, state_->examples);
 }
 std::shared_ptr<const Executable> Tracing::find_or_compile() {
   state_->trace.end();
-  return find_or_build(state_->trace, state_->options);
+  return find_or_build(state_->trace, state_->options, state_->examples);
 }
 void Tracing::run(const Executable& executable, const ArgumentList& arguments, const Allocator& allocator,
                   std::vector<Array>& outputs) {
@@ -41,6 +43,18 @@ void Tracing::run(const Executable& executable, const ArgumentList& arguments, c
 void run(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs) {
   executable.check_structure(arguments);
   executable.run(arguments.arrays(), {}, executable.allocator(), outputs);
+}
+void save(const Executable& executable, const std::filesystem::path& path,
+          const std::vector<std::uint64_t>& sizes) {
+  executable.save(path, sizes);
+}
+std::shared_ptr<const Executable> load(const std::filesystem::path& path, const Allocator& allocator,
+                                       std::vector<std::uint64_t>& sizes) {
+  return Executable::load(path, allocator, sizes);
+}
+void check_signature(const Executable& executable, const std::filesystem::path& path, std::size_t arguments,
+                     std::size_t results) {
+  executable.check_signature(path, arguments, results);
 }
 std::size_t workspace_of(const Executable& executable) { return executable.workspace(); }
 Bindings bind(const Executable& executable, const ArgumentList& arguments, std::vector<Array>& outputs) {

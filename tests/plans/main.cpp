@@ -1,13 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tests of plans, and with --table the table of what has a plan on which GPU.
+// The tests of plans; with --table the table of what has a plan on which GPU, with --save FOLDER plans for an
+// H200 as files, which stiletto_device_tests loads on one.
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "plans/table.hpp"
+#include "support/saved_functions.hpp"
+
+namespace {
+
+int save_plans(const std::filesystem::path& folder) {
+  const stiletto::CompileOptions options{.target = stiletto::Target::named("h200")};
+  for (const support::SavedFunction& f : support::saved_functions()) {
+    const auto argument = [&](int i) { return stiletto::spec(f.shapes[i], f.dtype); };
+    stiletto::compile(options, f.function, argument(0), argument(1), argument(2)).save(folder / f.file());
+  }
+  return 0;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--save") == 0) return save_plans(argv[2]);
   if (argc == 2 && std::strcmp(argv[1], "--table") == 0) {
     if (!plans::why_no_plans().empty()) {
       std::fprintf(stderr, "no plans can be built: %s\n", plans::why_no_plans().c_str());

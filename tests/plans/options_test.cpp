@@ -116,6 +116,20 @@ TEST_F(PlanOptions, heuristics) {
   EXPECT_NO_THROW(stiletto::compile(options, chain, x));
 }
 
+TEST_F(PlanOptions, autotune_needs_the_gpu) {
+  CompileOptions options = on_h200();
+  options.autotune = stiletto::Autotune::on;
+  try {
+    stiletto::compile(options, dense, x, w);
+    ADD_FAILURE() << "there is a plan";
+  } catch (const stiletto::DeviceError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "compile: autotune times plans on the GPU, and NVIDIA H200 (sm_90) is not here; compile there, or "
+        "leave autotune off");
+  }
+}
+
 TEST_F(PlanOptions, targets_from_files) {
   const auto folder = std::filesystem::temp_directory_path();
   const auto path = folder / ("stiletto_target_" + std::to_string(::getpid()) + ".json");

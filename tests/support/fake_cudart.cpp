@@ -395,6 +395,14 @@ int cudaEventCreateWithFlags(Event** event, unsigned /*flags*/) {
   *event = new Event{current, {}};
   return ok;
 }
+int cudaEventDestroy(Event* event) {
+  delete event;
+  return ok;
+}
+int cudaEventElapsedTime(float* milliseconds, Event* /*begin*/, Event* /*end*/) {
+  *milliseconds = 1;
+  return ok;
+}
 int cudaEventRecord(Event* event, Stream* stream) {
   const int device = stream == nullptr ? current : stream->device;
   const Call call("EventRecord", event->device, name_of(stream));
@@ -457,6 +465,10 @@ int cudaGraphInstantiate(Graph** executable, Graph* graph, unsigned long long /*
   const Call call("GraphInstantiate");
   *executable = new Graph(*graph);
   for (UserObject* object : graph->objects) ++object->references;
+  return call.error();
+}
+int cudaGraphLaunch(Graph* /*executable*/, Stream* stream) {
+  const Call call("GraphLaunch", name_of(stream));
   return call.error();
 }
 int cudaGraphDestroy(Graph* graph) {

@@ -23,6 +23,14 @@ using unit::error_of;
 
 Array twice(const Array& x) { return x * 2; }
 
+TEST(CompileOptions, autotune_means_nothing_on_the_cpu) {
+  const stiletto::Array x = stiletto::full({4}, 2);
+  auto f = [](const stiletto::Array& a) { return a * 3; };
+  const stiletto::CompileOptions options{.autotune = stiletto::Autotune::on};
+  EXPECT_EQ(stiletto::compile(options, f, x)(x).to_vector<float>(), std::vector<float>(4, 6));
+  EXPECT_EQ(stiletto::jit(options, f, x).to_vector<float>(), std::vector<float>(4, 6));
+}
+
 TEST(CompileOptions, defaults) {
   const CompileOptions options;
   EXPECT_FALSE(options.io_dtype);

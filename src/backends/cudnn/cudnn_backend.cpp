@@ -12,6 +12,7 @@
 #include "backends/cudnn/lower.hpp"
 #include "backends/cudnn/plan_request.hpp"
 #include "backends/cudnn/target.hpp"
+#include "backends/cudnn/tuner.hpp"
 #include "compiler/backend.hpp"
 #include "core/text.hpp"
 #include "core/tf32.hpp"
@@ -26,17 +27,50 @@ class CudnnBackend : public Backend {
   std::string target() const override {
     return has_driver() ? TargetAccess::properties(Target::current()).name : "no NVIDIA GPU";
   }
-  std::string library() const override {
-    return text("cuDNN ", (has_driver() ? libraries_for_device() : libraries_for_planning()).cudnn.version);
+  std::string library() const override { return library_here(); }
+
+  std::unique_ptr<const Plan> load(Reader& reader, const CanonicalGraph& graph,
+                                   Device device) const override {
+    if (auto fills = fill_plan(graph, device, has_driver())) return fills;
+    std::optional<Origin> here;
+    if (has_driver()) here = Attempt(PlanOptions(CompileOptions{}), device).origin;
+    return CudnnPlan::load(reader, here, device.index());
+  }
+
+  std::string cache_key(const PlanOptions& options, Device device) const override {
+    const Attempt attempt(options, device);
+    Writer key;
+    key(attempt.origin, TargetAccess::properties(*attempt.target).json, device, options.deterministic,
+        options.heuristics, options.autotune, options.max_workspace.has_value(),
+        static_cast<std::uint64_t>(options.max_workspace.value_or(0)));
+    return key.bytes;
   }
 
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
                                     Device device) const override {
     Attempt attempt(options, device);
+    return choose(graph, attempt);
+  }
+
+  std::unique_ptr<const Plan> tune(const CanonicalGraph& graph, const PlanOptions& options, Device device,
+                                   const std::function<Trial()>& trial) const override {
+    Attempt attempt(options, device);
+    if (!attempt.present)
+      throw DeviceError(text("compile: autotune times plans on the GPU, and ", attempt.origin.target,
+                             " is not here; compile there, or leave autotune off"));
+    attempt.tuner.emplace(trial());
+    return choose(graph, attempt);
+  }
+
+ private:
+  struct Attempt;
+
+  static std::unique_ptr<const Plan> choose(const CanonicalGraph& graph, Attempt& attempt) {
+    const Device device = attempt.device;
     if (auto fills = fill_plan(graph, device, attempt.present)) return fills;
     if (auto refused = refused_accumulation(graph, "lowering")) {
-      refused->target = attempt.target_name;
-      refused->library = library();
+      refused->target = attempt.origin.target;
+      refused->library = attempt.origin.library;
       throw_unsupported(graph, std::move(*refused));
     }
     std::string refusal;
@@ -48,6 +82,9 @@ class CudnnBackend : public Backend {
         attempt.note("lowering", geometry.form, not_lowered.reason);
       }
     }
+    if (attempt.tuner) {
+      if (auto best = attempt.tuner->best()) return best;
+    }
     if (ways.empty()) attempt.reasons.push_back({"lowering", refusal});
     if (!attempt.excluded_by && !tf32_allowed() && multiplies_float32(graph))
       attempt.excluded_by = "set_allow_tf32";
@@ -55,10 +92,13 @@ class CudnnBackend : public Backend {
                                     ? "leave that option at its default"
                                     : "compile parts of it to find the one without an engine (supports says "
                                       "so without throwing), or run it on the CPU";
-    throw_unsupported(graph, {attempt.target_name, library(), attempt.reasons, attempt.excluded_by, way_out});
+    throw_unsupported(graph, {attempt.origin.target, attempt.origin.library, attempt.reasons,
+                              attempt.excluded_by, way_out});
   }
 
- private:
+  static std::string library_here() {
+    return text("cuDNN ", (has_driver() ? libraries_for_device() : libraries_for_planning()).cudnn.version);
+  }
   static bool multiplies_float32(const CanonicalGraph& graph) {
     return std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
       return value.kind == Value::Kind::operation && value.op == Op::matmul && value.dtype == DType::float32;
@@ -74,7 +114,8 @@ class CudnnBackend : public Backend {
     std::optional<std::string> excluded_by;
     bool present = false;
     std::optional<Target> target;
-    std::string target_name;
+    Origin origin;
+    std::optional<Tuner> tuner;  // where plans are timed
 
     /// The GPU that is there, unless another one was asked for.
     void choose_target() {
@@ -86,7 +127,7 @@ class CudnnBackend : public Backend {
       }
       if (options.target) target = options.target;
       const TargetProperties& properties = TargetAccess::properties(*target);
-      target_name = text(properties.name, " (sm_", properties.sm, ")");
+      origin = {text(properties.name, " (sm_", properties.sm, ")"), library_here(), tf32_allowed()};
     }
 
     std::unique_ptr<const Plan> plan(const EngineGraph& graph) {
@@ -96,10 +137,16 @@ class CudnnBackend : public Backend {
       Candidates candidates(graph, options, present ? handle_for(device.index(), nullptr) : nullptr,
                             &TargetAccess::properties(*target));
       std::unique_ptr<const Plan> result;
-      while (auto built = candidates.next()) {
+      while (!tuner || tuner->has_time()) {
+        auto built = candidates.next();
+        if (!built) break;
         const std::string engine = built->engine();
-        auto plan = std::make_unique<CudnnPlan>(graph, std::move(built), device.index(), present);
+        auto plan = std::make_unique<CudnnPlan>(graph, std::move(built), origin, device.index(), present);
         const std::string problem = present ? plan->launch_problem() : std::string();
+        if (problem.empty() && tuner) {
+          tuner->consider(std::move(plan));
+          continue;
+        }
         if (problem.empty()) {
           result = std::move(plan);
           break;
@@ -114,7 +161,7 @@ class CudnnBackend : public Backend {
       ElsewhereResult answer = build_elsewhere(graph, options, TargetAccess::properties(*target));
       note(graph, answer.reasons, answer.excluded_by);
       if (!answer.plan) return nullptr;
-      return std::make_unique<CudnnPlan>(graph, std::move(answer.plan), device.index(), false);
+      return std::make_unique<CudnnPlan>(graph, std::move(answer.plan), origin, device.index(), false);
     }
 
     void note(const EngineGraph& graph, std::vector<EngineReason>& found,

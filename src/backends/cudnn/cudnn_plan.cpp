@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "backends/cudnn/cuda_runtime.hpp"
+#include "backends/cudnn/engine_archive.hpp"
 #include "backends/cudnn/handles.hpp"
 #include "backends/cudnn/recording.hpp"
+#include "backends/cudnn/stored_graph.hpp"
 #include "backends/cudnn/streams.hpp"
 #include "backends/cudnn/target.hpp"
 #include "backends/cudnn/workspace.hpp"
@@ -17,8 +19,13 @@
 
 namespace stiletto::detail::cudnn {
 
-CudnnPlan::CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built, int device, bool present)
-    : graph_(std::move(graph)), built_(std::move(built)), device_(device), present_(present) {
+CudnnPlan::CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built, Origin origin, int device,
+                     bool present)
+    : graph_(std::move(graph)),
+      built_(std::move(built)),
+      origin_(std::move(origin)),
+      device_(device),
+      present_(present) {
   constants_.reserve(graph_.tensors.size());  // their addresses are kept
   for (const EngineTensor& t : graph_.tensors) {
     if (t.role == EngineTensor::Role::intermediate) continue;
@@ -54,11 +61,7 @@ void CudnnPlan::bind(Frame& frame, const Memory& memory, std::span<const ScalarV
   }
 }
 
-void CudnnPlan::execute(const Invocation& invocation) const {
-  if (!present_) throw_absent_gpu();
-  const CurrentDevice current(device_);
-  CUstream_st* stream = use_current_stream(device_).handle;
-  Frame& frame = frame_of_thread();
+void CudnnPlan::bind_invocation(Frame& frame, const Invocation& invocation) const {
   bind(
       frame,
       [&](const EngineTensor& t) -> void* {
@@ -66,12 +69,67 @@ void CudnnPlan::execute(const Invocation& invocation) const {
                                                    : invocation.stores[t.source];
       },
       invocation.scalars);
+}
+
+void CudnnPlan::execute(const Invocation& invocation) const {
+  if (!present_) throw_absent_gpu();
+  const CurrentDevice current(device_);
+  CUstream_st* stream = use_current_stream(device_).handle;
+  Frame& frame = frame_of_thread();
+  bind_invocation(frame, invocation);
   built_->execute(handle_for(device_, stream), frame.pointers,
                   cudnn::workspace(device_, stream, workspace()));
 }
 
-std::string CudnnPlan::describe() const {
-  return text("  cudnn ", built_->engine(), ", ", graph_.form, ", workspace ", workspace(), " bytes\n");
+std::string CudnnPlan::summary() const {
+  return text("cudnn ", built_->engine(), ", ", graph_.form, ", workspace ", workspace(), " bytes");
+}
+
+std::string CudnnPlan::describe() const { return text("  ", summary(), "\n", report_); }
+
+void CudnnPlan::save(Writer& writer) const {
+  writer(origin_, graph_, report_, built_->engine(), static_cast<std::uint64_t>(workspace()),
+         built_->serialize());
+}
+
+namespace {
+
+void check_origin(const Origin& saved, const Origin& here) {
+  auto refuse = [](const std::string& what, const std::string& there, const std::string& now) {
+    throw DeviceError(text("this plan was built ", what, there, ", and here is ", now, "; compile it here"));
+  };
+  if (saved.target != here.target) refuse("for ", saved.target, here.target);
+  if (saved.library != here.library) refuse("with ", saved.library, here.library);
+  const char* const texts[] = {"TF32 off", "TF32 allowed"};
+  if (saved.tf32 != here.tf32)
+    refuse("with ", texts[static_cast<int>(saved.tf32)], texts[static_cast<int>(here.tf32)]);
+}
+
+}  // namespace
+
+std::unique_ptr<const CudnnPlan> CudnnPlan::load(Reader& reader, const std::optional<Origin>& here,
+                                                 int device) {
+  Origin origin;
+  EngineGraph graph;
+  StoredPlan stored;
+  std::string report;
+  std::uint64_t workspace = 0;
+  reader(origin, graph, report, stored.engine, workspace, stored.bytes);
+  stored.workspace = static_cast<std::size_t>(workspace);
+  auto plan_of = [&](std::unique_ptr<const BuiltGraph> built) {
+    auto plan = std::make_unique<CudnnPlan>(std::move(graph), std::move(built), std::move(origin), device,
+                                            here.has_value());
+    plan->set_report(std::move(report));
+    return plan;
+  };
+  if (!here) return plan_of(std::make_unique<StoredGraph>(std::move(stored)));
+  check_origin(origin, *here);
+  const CurrentDevice current(device);
+  auto plan = plan_of(load_graph(graph, stored, handle_for(device, nullptr)));
+  if (const std::string problem = plan->launch_problem(); !problem.empty())
+    throw DeviceError(
+        text("this plan was built without its GPU and does not run on it: ", problem, "; compile it here"));
+  return plan;
 }
 
 std::string CudnnPlan::launch_problem() const {
@@ -112,6 +170,75 @@ std::string CudnnPlan::launch_problem() const {
   cuda().GraphDestroy(graph);
   if (executable != nullptr) cuda().GraphExecDestroy(executable);
   return status == cudaSuccess ? "" : text("launching it fails: ", cuda().GetErrorString(status));
+}
+
+namespace {
+
+/// A recorded graph that can be launched and timed; everything of CUDA's that this takes.
+class Launcher {
+ public:
+  explicit Launcher(Recording& recording) {
+    cudaGraph_t graph = recording.end();
+    if (graph == nullptr) throw DeviceError("timing a plan: its launch could not be captured");
+    const cudaError_t status = cuda().GraphInstantiate(&executable_, graph, 0);
+    cuda().GraphDestroy(graph);
+    check(status, what);
+    for (cudaEvent_t* event : {&begin_, &end_}) check(cuda().EventCreateWithFlags(event, 0), what);
+  }
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+  ~Launcher() {
+    for (cudaEvent_t event : {begin_, end_})
+      if (event != nullptr) cuda().EventDestroy(event);
+    if (executable_ != nullptr) cuda().GraphExecDestroy(executable_);
+  }
+  /// Microseconds of one launch.
+  double time(cudaStream_t stream) {
+    check(cuda().EventRecord(begin_, stream), what);
+    check(cuda().GraphLaunch(executable_, stream), what);
+    check(cuda().EventRecord(end_, stream), what);
+    check(cuda().StreamSynchronize(stream), what);
+    float milliseconds = 0;
+    check(cuda().EventElapsedTime(&milliseconds, begin_, end_), what);
+    return static_cast<double>(milliseconds) * 1000;
+  }
+
+ private:
+  static constexpr const char* what = "timing a plan";
+  cudaGraphExec_t executable_ = nullptr;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+}  // namespace
+
+double CudnnPlan::microseconds(const Invocation& invocation) const {
+  const CurrentDevice current(device_);
+  const auto scratch = cuda_memory().allocate(Device::cuda(device_), workspace());
+  // What is queued on the current stream may still write the arguments, and would disturb the clock.
+  check(cuda().StreamSynchronize(use_current_stream(device_).handle), "timing a plan");
+  Frame frame;
+  bind_invocation(frame, invocation);
+  handle_for(device_, nullptr);  // made before the capture, during which it could not be
+  struct Restore {
+    int device;
+    ~Restore() { handle_for(device, nullptr); }
+  };
+  auto median_of = [&](int executions, int launches) {
+    Recording recording;
+    const Restore before_the_stream_goes{device_};
+    const auto handle = handle_for(device_, recording.stream());
+    for (int i = 0; i < executions; ++i) built_->execute(handle, frame.pointers, scratch->data);
+    Launcher launcher(recording);
+    launcher.time(recording.stream());  // the first one loads the kernels
+    std::vector<double> times;
+    for (int i = 0; i < launches; ++i) times.push_back(launcher.time(recording.stream()) / executions);
+    std::ranges::sort(times);
+    return times[times.size() / 2];
+  };
+  // Long enough for the launch itself not to count.
+  const double once = median_of(1, 1);
+  const int executions = static_cast<int>(std::clamp(500 / std::max(once, 1.0), 1.0, 50.0));
+  return median_of(executions, 7);
 }
 
 }  // namespace stiletto::detail::cudnn

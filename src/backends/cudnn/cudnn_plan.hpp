@@ -2,19 +2,37 @@
 // A plan of cuDNN bound to a canonical graph: what a call does on a GPU.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/cudnn/engine_graph.hpp"
 #include "backends/cudnn/frontend.hpp"
 #include "compiler/backend.hpp"
+#include "core/archive.hpp"
 
 namespace stiletto::detail::cudnn {
+
+/// Where a plan is at home.
+struct Origin {
+  std::string target;   // "NVIDIA H200 (sm_90)"
+  std::string library;  // "cuDNN 9.19.0"
+  bool tf32 = true;     // whether products of float32 may multiply in TF32
+  bool operator==(const Origin&) const = default;
+};
+template <class Archive, Archived<Origin> T>
+void archive(Archive& ar, T& o) {
+  ar(o.target, o.library, o.tf32);
+}
 
 class CudnnPlan : public Plan {
  public:
   /// `present`: whether the device is the GPU that it was built for, so that it can execute there.
-  CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built, int device, bool present);
+  CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built, Origin origin, int device,
+            bool present);
+  /// What save() wrote, for a device whose plans have the origin `here`, or to be looked at where there is no
+  /// GPU and so no `here`.
+  static std::unique_ptr<const CudnnPlan> load(Reader& reader, const std::optional<Origin>& here, int device);
   CudnnPlan(const CudnnPlan&) = delete;
   CudnnPlan& operator=(const CudnnPlan&) = delete;
   ~CudnnPlan() override = default;
@@ -26,7 +44,15 @@ class CudnnPlan : public Plan {
   std::string launch_problem() const;
   /// Engines write an element after they have read its operands; products read theirs again and again.
   bool allows_in_place(std::size_t, std::size_t) const override { return true; }
+  /// Of one execution on the GPU, without the host's part: the work is recorded and launched again and again.
+  /// DeviceError where it fails.
+  double microseconds(const Invocation& invocation) const;
+  /// The engine, the form of the graph and the workspace.
+  std::string summary() const;
   std::string describe() const override;
+  /// Lines that describe() ends with: how the plan was chosen.
+  void set_report(std::string report) { report_ = std::move(report); }
+  void save(Writer& writer) const override;
 
  private:
   /// A pointer that each call brings.
@@ -41,11 +67,14 @@ class CudnnPlan : public Plan {
   };
   static Frame& frame_of_thread();
 
+  void bind_invocation(Frame& frame, const Invocation& invocation) const;
   template <class Memory>
   void bind(Frame& frame, const Memory& memory, std::span<const ScalarValue> scalars) const;
 
   EngineGraph graph_;
   std::unique_ptr<const BuiltGraph> built_;
+  Origin origin_;
+  std::string report_;
   int device_;
   bool present_;
   std::vector<float> constants_;

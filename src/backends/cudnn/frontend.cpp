@@ -6,6 +6,7 @@
 #include <cudnn_frontend.h>
 
 #include <algorithm>
+#include <mutex>
 #include <string_view>
 
 #include "backends/cudnn/libraries.hpp"
@@ -299,6 +300,8 @@ class FrontendGraph : public fe::graph::Graph {
   cudnnBackendDescriptor_t plan_at(std::int64_t index) const {
     return plans.execution_plans[static_cast<std::size_t>(index)]->get_raw_desc();
   }
+  /// The plan that the frontend's own functions take.
+  void choose(std::int64_t index) { plans.candidate = index; }
 };
 
 /// `what` is no string: a call that goes well makes none.
@@ -348,13 +351,13 @@ std::string name_at(const fe::graph::Graph& graph, std::int64_t index) {
 
 class Built : public BuiltGraph {
  public:
-  Built(std::shared_ptr<FrontendGraph> graph, std::int64_t index, std::vector<std::int64_t> uids)
-      : graph_(std::move(graph)), index_(index), uids_(std::move(uids)) {
-    std::int64_t bytes = 0;
-    if (graph_->get_workspace_size_plan_at_index(index_, bytes).is_good())
-      workspace_ = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 0));
-    engine_ = name_at(*graph_, index_);
-  }
+  Built(std::shared_ptr<FrontendGraph> graph, std::int64_t index, std::vector<std::int64_t> uids,
+        std::string engine, std::size_t workspace)
+      : graph_(std::move(graph)),
+        index_(index),
+        uids_(std::move(uids)),
+        workspace_(workspace),
+        engine_(std::move(engine)) {}
   std::size_t workspace() const override { return workspace_; }
   std::string engine() const override { return engine_; }
 
@@ -364,21 +367,32 @@ class Built : public BuiltGraph {
     if (status != CUDNN_STATUS_SUCCESS) check(status, text("executing ", engine_));
   }
 
-  std::vector<std::uint8_t> serialize() const override {
+  std::string serialize() const override {
+    static std::mutex& one_at_a_time = *new std::mutex;  // the choice is the frontend graph's state
+    const std::lock_guard lock(one_at_a_time);
+    graph_->choose(index_);
     std::vector<std::uint8_t> data;
-    auto status = graph_->serialize(data);
+    auto status = graph_->serialize(data, false);
     if (status.is_bad())
       throw DeviceError(text("cuDNN could not serialise ", engine_, ": ", one_line(status.get_message())));
-    return data;
+    return {data.begin(), data.end()};
   }
 
  private:
   std::shared_ptr<FrontendGraph> graph_;
   std::int64_t index_;
   std::vector<std::int64_t> uids_;
-  std::size_t workspace_ = 0;
+  std::size_t workspace_;
   std::string engine_;
 };
+
+/// Of what has a pointer, in order.
+std::vector<std::int64_t> bound_uids(const EngineGraph& graph) {
+  std::vector<std::int64_t> uids;
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+    if (graph.tensors[i].role != EngineTensor::Role::intermediate) uids.push_back(uid_of(i));
+  return uids;
+}
 
 }  // namespace
 
@@ -392,8 +406,7 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
                        const TargetProperties* target)
     : state_(std::make_shared<State>()) {
   use_libraries(handle == nullptr);
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i)
-    if (graph.tensors[i].role != EngineTensor::Role::intermediate) state_->uids.push_back(uid_of(i));
+  state_->uids = bound_uids(graph);
   fe::graph::Graph& g = *state_->graph;
   auto failed = [&](const char* step, fe::error_t status) {
     if (status.is_good()) return false;
@@ -437,13 +450,36 @@ std::unique_ptr<const BuiltGraph> Candidates::next() {
   while (state_->index < state_->count) {
     const std::int64_t index = state_->index++;
     auto status = state_->graph->build_plan_at_index(index);
-    if (status.is_good()) return std::make_unique<Built>(state_->graph, index, state_->uids);
+    if (status.is_good()) {
+      std::int64_t workspace = 0;
+      if (state_->graph->get_workspace_size_plan_at_index(index, workspace).is_bad()) workspace = 0;
+      return std::make_unique<Built>(state_->graph, index, state_->uids, name_at(*state_->graph, index),
+                                     static_cast<std::size_t>(std::max<std::int64_t>(workspace, 0)));
+    }
     const std::string message = one_line(status.get_message());
     if (message.find("Deselecting execution plan") != std::string::npos) excluded_by = "deterministic";
     if (message.find("workspace violation") != std::string::npos) excluded_by = "max_workspace";
     reasons.push_back({name_at(*state_->graph, index), message});
   }
   return nullptr;
+}
+
+std::unique_ptr<const BuiltGraph> load_graph(const EngineGraph& graph, const StoredPlan& plan,
+                                             cudnnContext* handle) {
+  use_libraries(false);
+  auto loaded = std::make_shared<FrontendGraph>();
+  std::string problem;
+  try {
+    const std::vector<std::uint8_t> bytes(plan.bytes.begin(), plan.bytes.end());
+    // Without the frontend's warm-up, a launch in a capture: the first call pays for it where it happens.
+    auto status = loaded->deserialize(handle, bytes, true, false);
+    if (status.is_bad()) problem = status.get_message();
+  } catch (const std::exception& error) {  // of its JSON parser
+    problem = error.what();
+  }
+  if (!problem.empty())
+    throw DeviceError(text("cuDNN does not take the plan ", plan.engine, ": ", one_line(problem)));
+  return std::make_unique<Built>(std::move(loaded), 0, bound_uids(graph), plan.engine, plan.workspace);
 }
 
 bool has_mode(Op op) { return mode_of(op).has_value(); }

@@ -28,8 +28,20 @@ class BuiltGraph {
   /// `pointers`: of the graph's tensors in order, without intermediates; of numbers and constants pointers to
   /// floats on the host. Throws DeviceError.
   virtual void execute(cudnnContext* handle, const std::vector<void*>& pointers, void* workspace) const = 0;
-  virtual std::vector<std::uint8_t> serialize() const = 0;
+  virtual std::string serialize() const = 0;  // as load_graph takes it
 };
+
+/// What is kept of a built graph.
+struct StoredPlan {
+  std::string engine;
+  std::size_t workspace = 0;
+  std::string bytes;  // of BuiltGraph::serialize
+};
+
+/// The graph's plan on the handle's device, without looking for one: milliseconds. DeviceError where cuDNN
+/// does not take it.
+std::unique_ptr<const BuiltGraph> load_graph(const EngineGraph& graph, const StoredPlan& plan,
+                                             cudnnContext* handle);
 
 /// Plans of one graph, in the order of cuDNN's preference, built one at a time.
 class Candidates {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The members of an engine graph, for saved plans and for the plan builder (core/archive.hpp).
+#pragma once
+#include "backends/cudnn/engine_graph.hpp"
+#include "core/archive.hpp"
+
+namespace stiletto::detail::cudnn {
+
+template <class Archive, Archived<EngineTensor> T>
+void archive(Archive& ar, T& t) {
+  ar(t.role, t.source, t.dtype, t.dims, t.strides, t.alignment, t.value);
+}
+template <class Archive, Archived<EngineNode> T>
+void archive(Archive& ar, T& n) {
+  ar(n.op, n.inputs, n.output, n.compute, n.coefficient, n.lower);
+}
+template <class Archive, Archived<EngineGraph> T>
+void archive(Archive& ar, T& g) {
+  ar(g.form, g.tensors, g.nodes);
+}
+
+}  // namespace stiletto::detail::cudnn
