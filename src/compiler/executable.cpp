@@ -3,9 +3,12 @@
 #include "compiler/executable.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include "compiler/call_frame.hpp"
+#include "compiler/expression_text.hpp"
 #include "core/device_memory.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "stiletto/error.hpp"
 
@@ -54,6 +57,25 @@ Device common_device(const Trace& trace) {
   return device.value_or(Device::cpu());
 }
 
+std::unique_ptr<const Plan> build_plan(const CanonicalGraph& graph, const PlanOptions& options,
+                                       const Backend& backend, Device device) {
+  if (!log_enabled(LogTopic::plan)) return backend.build(graph, options, device);
+  log(LogTopic::plan, text("building ", expression_text(graph, 200), " for ", device));
+  const auto begin = std::chrono::steady_clock::now();
+  auto milliseconds = [&] {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  };
+  try {
+    auto plan = backend.build(graph, options, device);
+    log(LogTopic::plan, text("chosen after ", milliseconds(), " ms, workspace ", plan->workspace(),
+                             " bytes:\n", plan->describe()));
+    return plan;
+  } catch (const std::exception& error) {
+    log(LogTopic::plan, text("none after ", milliseconds(), " ms: ", error.what()));
+    throw;
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Executable> Executable::build(const Trace& trace, const CompileOptions& options) {
@@ -71,6 +93,7 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
                            "; pass spec(shape, dtype) or arrays on a GPU"));
   const Backend& backend = backend_for(e.device_);
   e.trace_text_ = trace.to_string();
+  if (log_enabled(LogTopic::trace)) log(LogTopic::trace, e.trace_text_);
   e.arguments_ = trace.arguments();
   e.structures_ = trace.structures();
   e.captures_ = trace.captures();
@@ -78,7 +101,8 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
   e.allocator_ = options.allocator;
   e.lowered_ = canonicalize(trace, options);
   const CanonicalGraph& graph = e.lowered_.graph;
-  if (!graph.stores.empty()) e.plan_ = backend.build(graph, PlanOptions(options), e.device_);
+  if (log_enabled(LogTopic::graph)) log(LogTopic::graph, graph.to_string());
+  if (!graph.stores.empty()) e.plan_ = build_plan(graph, PlanOptions(options), backend, e.device_);
   for (const Tensor& tensor : graph.tensors) e.tensors_.push_back(e.footprint_of(tensor));
   for (std::size_t s = 0; s < graph.stores.size(); ++s) {
     e.stores_.push_back(e.footprint_of(graph.stores[s].tensor));
@@ -255,6 +279,8 @@ std::size_t Executable::bytes() const {
   for (const Array& capture : captures_) bytes += capture.nbytes();
   return bytes + lowered_.graph.values.size() * sizeof(Value);
 }
+
+std::string Executable::expression() const { return expression_text(lowered_.graph, 70); }
 
 std::string Executable::to_string() const {
   return trace_text_ + lowered_.graph.to_string() + "plan\n" +

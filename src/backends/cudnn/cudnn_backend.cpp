@@ -11,8 +11,11 @@
 #include "backends/cudnn/libraries.hpp"
 #include "backends/cudnn/lower.hpp"
 #include "backends/cudnn/plan_request.hpp"
+#include "backends/cudnn/profiler_range.hpp"
 #include "backends/cudnn/target.hpp"
 #include "compiler/backend.hpp"
+#include "compiler/expression_text.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/tf32.hpp"
 #include "stiletto/error.hpp"
@@ -32,6 +35,7 @@ class CudnnBackend : public Backend {
 
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
                                     Device device) const override {
+    const ProfilerRange range(("stiletto: compile " + expression_text(graph, 70)).c_str());
     Attempt attempt(options, device);
     if (auto fills = fill_plan(graph, device, attempt.present)) return fills;
     if (auto refused = refused_accumulation(graph, "lowering")) {
@@ -90,6 +94,7 @@ class CudnnBackend : public Backend {
     }
 
     std::unique_ptr<const Plan> plan(const EngineGraph& graph) {
+      if (log_enabled(LogTopic::plan)) log(LogTopic::plan, text("trying ", graph.form, " for ", target_name));
       if (!present && has_driver()) return plan_elsewhere(graph);
       std::optional<CurrentDevice> current;
       if (present) current.emplace(device.index());
@@ -125,6 +130,8 @@ class CudnnBackend : public Backend {
 
     /// What is refused for the same reason in several forms is said once.
     void note(const std::string& engine, const std::string& form, const std::string& reason) {
+      if (log_enabled(LogTopic::plan))
+        log(LogTopic::plan, text("refused ", engine, ", ", form, ": ", reason));
       for (EngineReason& known : reasons) {
         if (known.reason != reason || !known.engine.starts_with(engine + ", ")) continue;
         known.engine += " and " + form;
