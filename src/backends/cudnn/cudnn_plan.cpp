@@ -5,6 +5,7 @@
 
 #include "backends/cudnn/cuda_runtime.hpp"
 #include "backends/cudnn/handles.hpp"
+#include "backends/cudnn/profiler_range.hpp"
 #include "backends/cudnn/recording.hpp"
 #include "backends/cudnn/streams.hpp"
 #include "backends/cudnn/target.hpp"
@@ -18,7 +19,11 @@
 namespace stiletto::detail::cudnn {
 
 CudnnPlan::CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built, int device, bool present)
-    : graph_(std::move(graph)), built_(std::move(built)), device_(device), present_(present) {
+    : graph_(std::move(graph)),
+      range_("stiletto: " + graph_.name),
+      built_(std::move(built)),
+      device_(device),
+      present_(present) {
   constants_.reserve(graph_.tensors.size());  // their addresses are kept
   for (const EngineTensor& t : graph_.tensors) {
     if (t.role == EngineTensor::Role::intermediate) continue;
@@ -56,6 +61,7 @@ void CudnnPlan::bind(Frame& frame, const Memory& memory, std::span<const ScalarV
 
 void CudnnPlan::execute(const Invocation& invocation) const {
   if (!present_) throw_absent_gpu();
+  const ProfilerRange range(range_.c_str());
   const CurrentDevice current(device_);
   CUstream_st* stream = use_current_stream(device_).handle;
   Frame& frame = frame_of_thread();

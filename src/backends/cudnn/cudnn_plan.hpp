@@ -45,6 +45,7 @@ class CudnnPlan : public Plan {
   void bind(Frame& frame, const Memory& memory, std::span<const ScalarValue> scalars) const;
 
   EngineGraph graph_;
+  std::string range_;  // what profilers call an execution
   std::unique_ptr<const BuiltGraph> built_;
   int device_;
   bool present_;
