@@ -24,7 +24,8 @@ find_path(STILETTO_CUDA_INCLUDE cuda_runtime.h HINTS "${wheels}/cu13/include" ${
 find_path(STILETTO_NVRTC_INCLUDE nvrtc.h HINTS "${STILETTO_CUDA_INCLUDE}")
 find_path(STILETTO_CUDNN_INCLUDE cudnn_graph.h HINTS "${wheels}/cudnn/include" "${STILETTO_CUDA_INCLUDE}" ${toolkits})
 find_path(STILETTO_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS "${PROJECT_SOURCE_DIR}/.deps/cudnn-frontend/include")
-mark_as_advanced(STILETTO_CUDA_INCLUDE STILETTO_NVRTC_INCLUDE STILETTO_CUDNN_INCLUDE STILETTO_CUDNN_FRONTEND_INCLUDE)
+find_path(STILETTO_NVTX_INCLUDE nvtx3/nvToolsExt.h HINTS "${STILETTO_CUDA_INCLUDE}" "${wheels}/cu13/include" ${toolkits})
+mark_as_advanced(STILETTO_NVTX_INCLUDE STILETTO_CUDA_INCLUDE STILETTO_NVRTC_INCLUDE STILETTO_CUDNN_INCLUDE STILETTO_CUDNN_FRONTEND_INCLUDE)
 
 # stiletto_header_number(FILE NAME): NUMBER in the caller is what the header defines NAME as, else 0.
 function(stiletto_header_number file name)
@@ -80,3 +81,11 @@ add_library(stiletto_cudnn_headers INTERFACE)
 target_include_directories(stiletto_cudnn_headers SYSTEM INTERFACE
   "${STILETTO_CUDNN_FRONTEND_INCLUDE}" "${STILETTO_CUDNN_INCLUDE}" "${STILETTO_NVRTC_INCLUDE}" "${STILETTO_CUDA_INCLUDE}")
 target_compile_definitions(stiletto_cudnn_headers INTERFACE NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING)
+# Names for profilers, which the backend can do without.
+if(STILETTO_NVTX_INCLUDE)
+  target_include_directories(stiletto_cudnn_headers SYSTEM INTERFACE "${STILETTO_NVTX_INCLUDE}")
+  set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/backends/cudnn/profiler_range.cpp" APPEND PROPERTY
+    COMPILE_DEFINITIONS STILETTO_HAS_NVTX=1)
+else()
+  message(STATUS "NVTX: nvtx3/nvToolsExt.h was not found, so profilers show no names; it comes with a CUDA toolkit or Python's nvidia-nvtx (STILETTO_NVTX_INCLUDE)")
+endif()

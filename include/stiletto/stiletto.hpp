@@ -7,5 +7,6 @@
 #include "stiletto/device.hpp"
 #include "stiletto/dtype.hpp"
 #include "stiletto/error.hpp"
+#include "stiletto/log.hpp"
 #include "stiletto/nn.hpp"
 #include "stiletto/ops.hpp"

@@ -69,7 +69,8 @@ struct CanonicalGraph {
   DType intermediate_dtype = DType::float32;
   DType compute_dtype = DType::float32;
 
-  std::int64_t size_of(const AxisMask& axes) const;  // product of the extents; fits 64 bits by construction
+  std::int64_t size_of(const AxisMask& axes) const;   // product of the extents; fits 64 bits by construction
+  std::string axes_text(const AxisMask& axes) const;  // "i,k"
   std::string to_string() const;
   std::string to_dot() const;
   std::string to_json() const;

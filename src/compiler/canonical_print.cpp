@@ -13,15 +13,8 @@ std::string axis_name(std::size_t axis) {
   return axis < letters ? std::string(1, static_cast<char>('i' + axis)) : text('x', axis);
 }
 
-std::string axes_text(const CanonicalGraph& graph, const AxisMask& axes) {
-  std::string result;
-  for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
-    if (axes.test(axis)) result += text(result.empty() ? "" : ",", axis_name(axis));
-  return result;
-}
-
 std::string typed(const CanonicalGraph& graph, DType dtype, const AxisMask& axes) {
-  const std::string names = axes_text(graph, axes);
+  const std::string names = graph.axes_text(axes);
   return names.empty() ? text(dtype) : text(dtype, '[', names, ']');
 }
 
@@ -42,7 +35,7 @@ std::string value_text(const CanonicalGraph& graph, const Value& value) {
   if (value.kind == Value::Kind::scalar) return text("scalar", value.source);
   std::string result = text(name_of(value.op), '(');
   for (std::size_t i = 0; i < value.arity; ++i) result += text(i ? ", %" : "%", value.inputs[i]);
-  if (value.contracted.any()) result += ", over " + axes_text(graph, value.contracted);
+  if (value.contracted.any()) result += ", over " + graph.axes_text(value.contracted);
   return result + attributes_text(value.op, value.attributes) + ")";
 }
 
@@ -59,6 +52,13 @@ std::string quoted(const std::string& s) {
 }
 
 }  // namespace
+
+std::string CanonicalGraph::axes_text(const AxisMask& axes) const {
+  std::string result;
+  for (std::size_t axis = 0; axis < extents.size(); ++axis)
+    if (axes.test(axis)) result += text(result.empty() ? "" : ",", axis_name(axis));
+  return result;
+}
 
 std::string CanonicalGraph::to_string() const {
   std::string result = "graph\n";

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/disk_cache.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
+#include "compiler/expression_text.hpp"
 #include "compiler/graph_archive.hpp"
 #include "compiler/plan_file.hpp"
 #include "core/log.hpp"
@@ -65,6 +67,26 @@ void keep(const std::filesystem::path& path, const std::string& key, const Plan&
   }
 }
 
+/// Builds, and tells the log how it went.
+template <class Build>
+std::unique_ptr<const Plan> build_logged(const Build& build, const CanonicalGraph& graph, Device device) {
+  if (!log_enabled(LogTopic::plan)) return build();
+  log(LogTopic::plan, text("building ", expression_text(graph, 200), " for ", device));
+  const auto begin = std::chrono::steady_clock::now();
+  auto milliseconds = [&] {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  };
+  try {
+    auto plan = build();
+    log(LogTopic::plan, text("chosen after ", milliseconds(), " ms, workspace ", plan->workspace(),
+                             " bytes:\n", plan->describe()));
+    return plan;
+  } catch (const std::exception& error) {
+    log(LogTopic::plan, text("none after ", milliseconds(), " ms: ", error.what()));
+    throw;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<const Plan> find_or_build_plan(const Backend& backend, const CanonicalGraph& graph,
@@ -72,9 +94,12 @@ std::unique_ptr<const Plan> find_or_build_plan(const Backend& backend, const Can
                                                const std::function<Trial()>& trial) {
   const PlanOptions plan_options(options);
   auto build = [&] {
-    return options.autotune == Autotune::on && device.is_cuda()
-               ? backend.tune(graph, plan_options, device, trial)
-               : backend.build(graph, plan_options, device);
+    auto chosen = [&] {
+      return options.autotune == Autotune::on && device.is_cuda()
+                 ? backend.tune(graph, plan_options, device, trial)
+                 : backend.build(graph, plan_options, device);
+    };
+    return build_logged(chosen, graph, device);
   };
   const std::filesystem::path folder = cache_folder(options);
   const std::string environment = folder.empty() ? "" : backend.cache_key(plan_options, device);

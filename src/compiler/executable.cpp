@@ -6,7 +6,9 @@
 
 #include "compiler/call_frame.hpp"
 #include "compiler/disk_cache.hpp"
+#include "compiler/expression_text.hpp"
 #include "core/device_memory.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "stiletto/error.hpp"
 
@@ -73,6 +75,7 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
                            "; pass spec(shape, dtype) or arrays on a GPU"));
   const Backend& backend = backend_for(e.device_);
   e.trace_text_ = trace.to_string();
+  if (log_enabled(LogTopic::trace)) log(LogTopic::trace, e.trace_text_);
   e.arguments_ = trace.arguments();
   e.structures_ = trace.structures();
   e.captures_ = trace.captures();
@@ -80,6 +83,7 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
   e.allocator_ = options.allocator;
   e.lowered_ = canonicalize(trace, options);
   const CanonicalGraph& graph = e.lowered_.graph;
+  if (log_enabled(LogTopic::graph)) log(LogTopic::graph, graph.to_string());
   if (!graph.stores.empty())
     e.plan_ = find_or_build_plan(backend, graph, options, e.device_, [&] { return e.trial(examples); });
   e.complete();
@@ -291,6 +295,8 @@ std::size_t Executable::bytes() const {
   for (const Array& capture : captures_) bytes += capture.nbytes();
   return bytes + lowered_.graph.values.size() * sizeof(Value);
 }
+
+std::string Executable::expression() const { return expression_text(lowered_.graph, 70); }
 
 std::string Executable::to_string() const {
   return trace_text_ + lowered_.graph.to_string() + "plan\n" +

@@ -51,6 +51,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   const Allocator& allocator() const { return allocator_; }
   std::size_t workspace() const { return plan_ ? plan_->workspace() : 0; }
   std::size_t bytes() const;  // plan, captures kept alive, workspace: an estimate for the cache's statistics
+  std::string expression() const;  // what it computes, shortened
   std::string to_string() const;
   std::string to_dot() const { return lowered_.graph.to_dot(); }
   std::string to_json() const { return lowered_.graph.to_json(); }

@@ -4,11 +4,13 @@
 #include "compiler/plan_cache.hpp"
 
 #include <atomic>
+#include <iomanip>
 #include <list>
 #include <map>
 #include <mutex>
 #include <unordered_map>
 
+#include "core/log.hpp"
 #include "core/text.hpp"
 
 namespace stiletto::detail {
@@ -159,6 +161,16 @@ struct Entry {
 };
 using Entries = std::list<Entry>;
 
+std::string hex(std::uint64_t hash) {
+  std::ostringstream out;
+  out << std::hex << std::setw(16) << std::setfill('0') << hash;
+  return out.str();
+}
+/// The executable's name takes time to make up, so it is done for logs only.
+void log_entry(const char* event, std::uint64_t hash, const Executable& executable) {
+  log(LogTopic::cache, text(event, ' ', hex(hash), ": ", executable.expression()));
+}
+
 struct CacheState {
   std::mutex mutex;
   std::map<int, Entries> by_device;  // most recently used first
@@ -204,6 +216,12 @@ struct CacheState {
   }
 };
 
+/// What trim() gave, once the lock is released.
+void log_evicted(const Entries& evicted) {
+  if (!evicted.empty() && log_enabled(LogTopic::cache))
+    for (const Entry& entry : evicted) log_entry("evicted", entry.hash, *entry.executable);
+}
+
 /// Never destroyed: arrays and threads may outlive static destruction.
 CacheState& cache() {
   static CacheState& state = *new CacheState;
@@ -216,22 +234,30 @@ std::shared_ptr<const Executable> find_or_build(const Trace& trace, const Compil
                                                 std::span<const Array> examples) {
   CacheState& c = cache();
   const std::uint64_t hash = hash_of(trace, options);
+  std::shared_ptr<const Executable> found;
   {
     const std::lock_guard lock(c.mutex);
-    if (auto found = c.find(hash, trace, options)) {
-      c.hits.fetch_add(1, std::memory_order_relaxed);
-      return found;
-    }
+    found = c.find(hash, trace, options);
+  }
+  if (found) {
+    c.hits.fetch_add(1, std::memory_order_relaxed);
+    if (log_enabled(LogTopic::cache)) log_entry("hit", hash, *found);
+    return found;
   }
   c.misses.fetch_add(1, std::memory_order_relaxed);
+  if (log_enabled(LogTopic::cache))
+    log(LogTopic::cache, text("miss ", hex(hash), ": ", trace.nodes().size(), " nodes to compile"));
   auto built = Executable::build(trace, options, examples);
   const int device = built->device().is_cpu() ? -1 : built->device().index();
   Entry entry{hash, Key(trace, options), built, device};
   Entries evicted;
-  const std::lock_guard lock(c.mutex);
-  if (auto other = c.find(hash, trace, options)) return other;  // another thread was as fast
-  c.insert(std::move(entry));
-  evicted = c.trim();
+  {
+    const std::lock_guard lock(c.mutex);
+    if (auto other = c.find(hash, trace, options)) return other;  // another thread was as fast
+    c.insert(std::move(entry));
+    evicted = c.trim();
+  }
+  log_evicted(evicted);
   return built;
 }
 
@@ -251,16 +277,22 @@ std::size_t PlanCache::bytes() const {
 }
 void PlanCache::set_capacity(std::size_t entries) {
   detail::Entries evicted;
-  const std::lock_guard lock(detail::cache().mutex);
-  detail::cache().capacity = entries;
-  evicted = detail::cache().trim();
+  {
+    const std::lock_guard lock(detail::cache().mutex);
+    detail::cache().capacity = entries;
+    evicted = detail::cache().trim();
+  }
+  detail::log_evicted(evicted);
 }
 void PlanCache::clear() {
   detail::Entries evicted;
-  const std::lock_guard lock(detail::cache().mutex);
-  const std::size_t capacity = std::exchange(detail::cache().capacity, 0);
-  evicted = detail::cache().trim();
-  detail::cache().capacity = capacity;
+  {
+    const std::lock_guard lock(detail::cache().mutex);
+    const std::size_t capacity = std::exchange(detail::cache().capacity, 0);
+    evicted = detail::cache().trim();
+    detail::cache().capacity = capacity;
+  }
+  detail::log_evicted(evicted);
 }
 
 PlanCache& plan_cache() {

@@ -245,4 +245,22 @@ TEST_F(PlanOptions, a_target_wants_arrays_of_a_gpu) {
   }
 }
 
+using PlanProfileDeathTest = PlanOptions;
+
+TEST_F(PlanProfileDeathTest, a_compile_is_a_range_named_by_what_it_computes) {
+#ifdef STILETTO_HAS_NVTX
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  setenv("NVTX_INJECTION64_PATH", STILETTO_NVTX_RECORDER, 1);
+  EXPECT_EXIT(
+      {
+        stiletto::compile(on_h200(), dense, x, w);
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0), "\\[ stiletto: compile relu.matmul.arg0, arg1..\n(.*\n)*\\]\n");
+  unsetenv("NVTX_INJECTION64_PATH");
+#else
+  GTEST_SKIP() << "built without NVTX";
+#endif
+}
+
 }  // namespace

@@ -11,9 +11,12 @@
 #include "backends/cudnn/libraries.hpp"
 #include "backends/cudnn/lower.hpp"
 #include "backends/cudnn/plan_request.hpp"
+#include "backends/cudnn/profiler_range.hpp"
 #include "backends/cudnn/target.hpp"
 #include "backends/cudnn/tuner.hpp"
 #include "compiler/backend.hpp"
+#include "compiler/expression_text.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/tf32.hpp"
 #include "stiletto/error.hpp"
@@ -48,6 +51,7 @@ class CudnnBackend : public Backend {
 
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
                                     Device device) const override {
+    const ProfilerRange range(("stiletto: compile " + expression_text(graph, 70)).c_str());
     Attempt attempt(options, device);
     return choose(graph, attempt);
   }
@@ -131,6 +135,7 @@ class CudnnBackend : public Backend {
     }
 
     std::unique_ptr<const Plan> plan(const EngineGraph& graph) {
+      if (log_enabled(LogTopic::plan)) log(LogTopic::plan, text("trying ", graph.form, " for ", origin.target));
       if (!present && has_driver()) return plan_elsewhere(graph);
       std::optional<CurrentDevice> current;
       if (present) current.emplace(device.index());
@@ -172,6 +177,8 @@ class CudnnBackend : public Backend {
 
     /// What is refused for the same reason in several forms is said once.
     void note(const std::string& engine, const std::string& form, const std::string& reason) {
+      if (log_enabled(LogTopic::plan))
+        log(LogTopic::plan, text("refused ", engine, ", ", form, ": ", reason));
       for (EngineReason& known : reasons) {
         if (known.reason != reason || !known.engine.starts_with(engine + ", ")) continue;
         known.engine += " and " + form;

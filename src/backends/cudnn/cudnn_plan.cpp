@@ -6,6 +6,7 @@
 #include "backends/cudnn/cuda_runtime.hpp"
 #include "backends/cudnn/engine_archive.hpp"
 #include "backends/cudnn/handles.hpp"
+#include "backends/cudnn/profiler_range.hpp"
 #include "backends/cudnn/recording.hpp"
 #include "backends/cudnn/stored_graph.hpp"
 #include "backends/cudnn/streams.hpp"
@@ -22,6 +23,7 @@ namespace stiletto::detail::cudnn {
 CudnnPlan::CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built, Origin origin, int device,
                      bool present)
     : graph_(std::move(graph)),
+      range_("stiletto: " + graph_.name),
       built_(std::move(built)),
       origin_(std::move(origin)),
       device_(device),
@@ -73,6 +75,7 @@ void CudnnPlan::bind_invocation(Frame& frame, const Invocation& invocation) cons
 
 void CudnnPlan::execute(const Invocation& invocation) const {
   if (!present_) throw_absent_gpu();
+  const ProfilerRange range(range_.c_str());
   const CurrentDevice current(device_);
   CUstream_st* stream = use_current_stream(device_).handle;
   Frame& frame = frame_of_thread();

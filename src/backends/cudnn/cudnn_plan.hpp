@@ -72,6 +72,7 @@ class CudnnPlan : public Plan {
   void bind(Frame& frame, const Memory& memory, std::span<const ScalarValue> scalars) const;
 
   EngineGraph graph_;
+  std::string range_;  // what profilers call an execution
   std::unique_ptr<const BuiltGraph> built_;
   Origin origin_;
   std::string report_;

@@ -16,7 +16,7 @@ void archive(Archive& ar, T& n) {
 }
 template <class Archive, Archived<EngineGraph> T>
 void archive(Archive& ar, T& g) {
-  ar(g.form, g.tensors, g.nodes);
+  ar(g.form, g.name, g.tensors, g.nodes);
 }
 
 }  // namespace stiletto::detail::cudnn

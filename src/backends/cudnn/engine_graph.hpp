@@ -50,6 +50,7 @@ struct EngineNode {
 };
 
 struct EngineGraph {
+  std::string name;  // what it computes, shortened: "tanh(matmul(arg0, arg1))"
   std::string form;  // how the canonical graph was re-expressed: "as it is", "65536 x 1024 x 64", …
   std::vector<EngineTensor> tensors;
   std::vector<EngineNode> nodes;  // topological

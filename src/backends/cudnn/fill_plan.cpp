@@ -6,6 +6,7 @@
 
 #include "backends/cudnn/cuda_runtime.hpp"
 #include "backends/cudnn/geometry.hpp"
+#include "backends/cudnn/profiler_range.hpp"
 #include "backends/cudnn/streams.hpp"
 #include "backends/cudnn/target.hpp"
 #include "core/array_body.hpp"
@@ -44,6 +45,7 @@ class FillPlan : public Plan {
 
   void execute(const Invocation& invocation) const override {
     if (!present_) throw_absent_gpu();
+    const ProfilerRange range("stiletto: fill");
     const CurrentDevice current(device_.index());
     use_current_stream(device_.index());
     for (std::size_t s = 0; s < fills_.size(); ++s) {

@@ -10,6 +10,7 @@
 #include "backends/cudnn/graph_builder.hpp"
 #include "backends/cudnn/lower_checks.hpp"
 #include "backends/cudnn/pointwise.hpp"
+#include "compiler/expression_text.hpp"
 #include "core/dtype_info.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
@@ -412,7 +413,9 @@ class Lowering {
 }  // namespace
 
 EngineGraph lower(const CanonicalGraph& graph, const Geometry& geometry) {
-  return Lowering(graph, geometry).run();
+  EngineGraph result = Lowering(graph, geometry).run();
+  result.name = expression_text(graph, 70);
+  return result;
 }
 
 }  // namespace stiletto::detail::cudnn
