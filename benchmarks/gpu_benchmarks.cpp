@@ -2,144 +2,25 @@
 // Stiletto against cudnn-frontend used by hand, in one process on one GPU, on the same data: device time by
 // CUDA events around replays of a captured batch of calls, so that no call waits for the host, medians of
 // batches in which the two sides alternate, and the host's time per call while the GPU's queue is short.
-// Target: at most 1.02 of the frontend's device time.
+// Target: at most 1.02 of the frontend's device time. gpu_first_calls.cpp has plans chosen by time, what
+// calls cost the host in all their forms, and first calls.
 //   stiletto_gpu_benchmarks [--batches=9] [Google Benchmark's options: --benchmark_filter, --benchmark_out,
 //   …]
 #include <benchmark/benchmark.h>
-#include <dlfcn.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <random>
-#include <stdexcept>
 #include <string_view>
 
+#include "gpu_first_calls.hpp"
 #include "gpu_frontend.hpp"
+#include "gpu_measure.hpp"
 
 namespace st = stiletto;
 
 namespace {
-
-// ---- CUDA's runtime, as Stiletto opened it ----
-
-template <class... T>
-void cuda(const char* function, T... arguments) {
-  static void* const runtime = [] {
-    for (const char* name : {"libcudart.so.13", "libcudart.so.12"})
-      if (void* const found = dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return found;
-    throw std::runtime_error("the CUDA runtime is not open");
-  }();
-  void* const symbol = dlsym(runtime, function);
-  if (symbol == nullptr) throw std::runtime_error(std::string("no function ") + function);
-  if (const int status = reinterpret_cast<int (*)(T...)>(symbol)(arguments...); status != 0)
-    throw std::runtime_error(std::string(function) + " returned " + std::to_string(status));
-}
-void synchronize() { cuda("cudaDeviceSynchronize"); }
-
-class Event {
- public:
-  Event() { cuda("cudaEventCreate", &event_); }
-  ~Event() { cuda("cudaEventDestroy", event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record(CUstream_st* stream) { cuda("cudaEventRecord", event_, stream); }
-  double microseconds_since(const Event& begin) const {
-    float milliseconds = 0;
-    cuda("cudaEventSynchronize", event_);
-    cuda("cudaEventElapsedTime", &milliseconds, begin.event_, event_);
-    return 1e3 * milliseconds;
-  }
-
- private:
-  void* event_ = nullptr;
-};
-
-// ---- measuring ----
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-class Stream {
- public:
-  Stream() { cuda("cudaStreamCreate", &handle); }
-  ~Stream() { cuda("cudaStreamDestroy", handle); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  CUstream_st* handle = nullptr;
-};
-
-/// Calls recorded into one CUDA graph.
-class Batch {
- public:
-  /// `call` enqueues on the stream that it is given.
-  Batch(Stream& stream, const std::function<void(CUstream_st*)>& call, int calls)
-      : stream_(stream), calls_(calls) {
-    void* graph = nullptr;
-    cuda("cudaStreamBeginCapture", stream.handle, 1);  // this thread's calls only
-    for (int i = 0; i < calls; ++i) call(stream.handle);
-    cuda("cudaStreamEndCapture", stream.handle, &graph);
-    cuda("cudaGraphInstantiate", &executable_, graph, 0ULL);
-    cuda("cudaGraphDestroy", graph);
-    microseconds();  // the first replay uploads it
-  }
-  ~Batch() { cuda("cudaGraphExecDestroy", executable_); }
-  Batch(const Batch&) = delete;
-  Batch& operator=(const Batch&) = delete;
-
-  /// On the GPU, per call.
-  double microseconds() const {
-    Event begin, end;
-    begin.record(stream_.handle);
-    cuda("cudaGraphLaunch", executable_, stream_.handle);
-    end.record(stream_.handle);
-    return end.microseconds_since(begin) / calls_;
-  }
-
- private:
-  Stream& stream_;
-  int calls_;
-  void* executable_ = nullptr;
-};
-
-/// Microseconds that each of the calls keeps the host, the GPU's queue being empty before it; in turn, so
-/// that all meet the same clock rates.
-std::vector<double> host_times(const std::vector<std::function<void()>>& calls) {
-  using Clock = std::chrono::steady_clock;
-  std::vector<std::vector<double>> times(calls.size());
-  for (int i = 0; i < 500; ++i)
-    for (std::size_t k = 0; k < calls.size(); ++k) {
-      const auto start = Clock::now();
-      calls[k]();
-      times[k].push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-      synchronize();
-    }
-  std::vector<double> medians;
-  medians.reserve(calls.size());
-  for (const std::vector<double>& each : times) medians.push_back(median(each));
-  return medians;
-}
-
-/// Standard normal values, from a million of them repeated: 200 million draws would take longer than all that
-/// is measured.
-st::Array random_on_gpu(const st::Shape& shape, st::DType dtype, unsigned seed) {
-  constexpr std::size_t drawn = 1000003;
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> source(drawn);
-  for (float& value : source) value = normal(generator);
-  std::int64_t size = 1;
-  for (const std::int64_t extent : shape) size *= extent;
-  std::vector<float> values(static_cast<std::size_t>(size));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = source[i % drawn];
-  const st::Array wide = st::from_data(values, shape);
-  return (dtype == st::DType::float32 ? wide : st::cast(wide, dtype)).to(st::Device::cuda(0));
-}
 
 struct Row {
   std::string name, stiletto_plan, frontend_plan;
@@ -150,28 +31,6 @@ std::vector<Row>& table() {
   return rows;
 }
 int batches = 9;
-
-/// The largest difference between the two results, relative to the largest value.
-double difference(const st::Array& a, const st::Array& b) {
-  const std::vector<float> x = st::cast(a.to(st::Device::cpu()), st::DType::float32).to_vector<float>();
-  const std::vector<float> y = st::cast(b.to(st::Device::cpu()), st::DType::float32).to_vector<float>();
-  float largest = 0, most = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    largest = std::max(largest, std::fabs(y[i]));
-    const float apart = std::fabs(x[i] - y[i]);
-    if (!(apart <= most)) most = apart;  // NaN stays
-  }
-  return most / largest;
-}
-
-std::string plan_of(const st::Graph& graph) {
-  const std::string text = graph.to_string();
-  const std::size_t at = text.find("plan\n");
-  std::string plan = at == std::string::npos ? text : text.substr(at + 5);
-  plan.erase(plan.find_last_not_of(" \n") + 1);
-  plan.erase(0, plan.find_first_not_of(' '));
-  return plan;
-}
 
 void compare(benchmark::State& state, const Workload& work) {
   std::vector<st::Array> operands;
@@ -318,9 +177,11 @@ int main(int argc, char** argv) try {
   for (const Workload& work : workloads) add(work, compare);
   static const std::vector<MemoryBound> bound = memory_bound();
   for (const MemoryBound& work : bound) add(work, measure);
+  add_call_benchmarks(workloads);
   const std::size_t ran = benchmark::RunSpecifiedBenchmarks();
   print_table();
-  return ran > 0 && table().size() + bandwidths().size() == ran ? 0 : 1;  // one that failed has no row
+  const std::size_t rows = table().size() + bandwidths().size() + print_call_tables();
+  return ran > 0 && rows == ran ? 0 : 1;  // one that failed has no row
 } catch (const std::exception& error) {
   std::fprintf(stderr, "stiletto_gpu_benchmarks: %s\n", error.what());
   return 1;

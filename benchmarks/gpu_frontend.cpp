@@ -87,6 +87,14 @@ struct FrontendGraph::State {
   std::int64_t plan = -1;
   std::vector<void*> pointers;  // in the order of the uids
   stiletto::Array workspace;
+
+  void take(std::int64_t index) {
+    std::int64_t bytes = 0;
+    check(graph.get_workspace_size_plan_at_index(index, bytes));
+    workspace = stiletto::empty({std::max<std::int64_t>(bytes, 1)}, stiletto::DType::uint8,
+                                stiletto::Device::cuda(0));
+    plan = index;
+  }
 };
 
 FrontendGraph::FrontendGraph(const Workload& workload, std::vector<void*> pointers)
@@ -106,11 +114,16 @@ FrontendGraph::FrontendGraph(const Workload& workload, std::vector<void*> pointe
       reasons += "\n  " + status.get_message();
   }
   if (s.plan < 0) throw std::runtime_error("cudnn-frontend has no plan for " + workload.name + reasons);
-  std::int64_t bytes = 0;
-  check(s.graph.get_workspace_size_plan_at_index(s.plan, bytes));
-  s.workspace =
-      stiletto::empty({std::max<std::int64_t>(bytes, 1)}, stiletto::DType::uint8, stiletto::Device::cuda(0));
+  s.take(s.plan);
   s.pointers = std::move(pointers);
+}
+
+int FrontendGraph::plan_index() const { return static_cast<int>(state_->plan); }
+int FrontendGraph::plan_count() const { return static_cast<int>(state_->graph.get_execution_plan_count()); }
+bool FrontendGraph::choose(int index) {
+  if (index != state_->plan && state_->graph.build_plan_at_index(index).is_bad()) return false;
+  state_->take(index);
+  return true;
 }
 
 FrontendGraph::~FrontendGraph() {

@@ -23,6 +23,11 @@ class FrontendGraph {
   void use_stream(CUstream_st* stream);  // at first the default stream
   void execute();
   std::string plan() const;
+  int plan_index() const;
+  /// That the heuristics propose, whether they can be built or not.
+  int plan_count() const;
+  /// Executes this one from now on; false where it cannot be built.
+  bool choose(int index);
 
  private:
   struct State;

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the GPU benchmarks measure.
+#pragma once
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <stiletto/stiletto.hpp>
+
+// ---- CUDA's runtime, as Stiletto opened it ----
+
+template <class... T>
+int cuda_status(const char* function, T... arguments) {
+  static void* const runtime = [] {
+    for (const char* name : {"libcudart.so.13", "libcudart.so.12"})
+      if (void* const found = dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return found;
+    throw std::runtime_error("the CUDA runtime is not open");
+  }();
+  void* const symbol = dlsym(runtime, function);
+  if (symbol == nullptr) throw std::runtime_error(std::string("no function ") + function);
+  return reinterpret_cast<int (*)(T...)>(symbol)(arguments...);
+}
+template <class... T>
+void cuda(const char* function, T... arguments) {
+  if (const int status = cuda_status(function, arguments...); status != 0)
+    throw std::runtime_error(std::string(function) + " returned " + std::to_string(status));
+}
+inline void synchronize() { cuda("cudaDeviceSynchronize"); }
+
+class Event {
+ public:
+  Event() { cuda("cudaEventCreate", &event_); }
+  ~Event() { cuda("cudaEventDestroy", event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record(CUstream_st* stream) { cuda("cudaEventRecord", event_, stream); }
+  double microseconds_since(const Event& begin) const {
+    float milliseconds = 0;
+    cuda("cudaEventSynchronize", event_);
+    cuda("cudaEventElapsedTime", &milliseconds, begin.event_, event_);
+    return 1e3 * milliseconds;
+  }
+
+ private:
+  void* event_ = nullptr;
+};
+
+// ---- measuring ----
+
+inline double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+class Stream {
+ public:
+  Stream() { cuda("cudaStreamCreate", &handle); }
+  ~Stream() { cuda("cudaStreamDestroy", handle); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  CUstream_st* handle = nullptr;
+};
+
+/// Calls recorded into one CUDA graph.
+class Batch {
+ public:
+  /// `call` enqueues on the stream that it is given.
+  Batch(Stream& stream, const std::function<void(CUstream_st*)>& call, int calls)
+      : stream_(stream), calls_(calls) {
+    void* graph = nullptr;
+    cuda("cudaStreamBeginCapture", stream.handle, 1);  // this thread's calls only
+    try {
+      for (int i = 0; i < calls; ++i) call(stream.handle);
+    } catch (...) {  // a plan that cannot be launched leaves the stream as it was
+      cuda_status("cudaStreamEndCapture", stream.handle, &graph);
+      throw;
+    }
+    cuda("cudaStreamEndCapture", stream.handle, &graph);
+    cuda("cudaGraphInstantiate", &executable_, graph, 0ULL);
+    cuda("cudaGraphDestroy", graph);
+    microseconds();  // the first replay uploads it
+  }
+  ~Batch() { cuda("cudaGraphExecDestroy", executable_); }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  /// On the GPU, per call.
+  double microseconds() const {
+    Event begin, end;
+    begin.record(stream_.handle);
+    cuda("cudaGraphLaunch", executable_, stream_.handle);
+    end.record(stream_.handle);
+    return end.microseconds_since(begin) / calls_;
+  }
+
+ private:
+  Stream& stream_;
+  int calls_;
+  void* executable_ = nullptr;
+};
+
+/// Microseconds that each of the calls keeps the host, the GPU's queue being empty before it; in turn, so
+/// that all meet the same clock rates.
+inline std::vector<double> host_times(const std::vector<std::function<void()>>& calls) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<std::vector<double>> times(calls.size());
+  for (int i = 0; i < 500; ++i)
+    for (std::size_t k = 0; k < calls.size(); ++k) {
+      const auto start = Clock::now();
+      calls[k]();
+      times[k].push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+      synchronize();
+    }
+  std::vector<double> medians;
+  medians.reserve(calls.size());
+  for (const std::vector<double>& each : times) medians.push_back(median(each));
+  return medians;
+}
+
+/// Standard normal values, from a million of them repeated: 200 million draws would take longer than all that
+/// is measured.
+inline stiletto::Array random_on_gpu(const stiletto::Shape& shape, stiletto::DType dtype, unsigned seed) {
+  constexpr std::size_t drawn = 1000003;
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> source(drawn);
+  for (float& value : source) value = normal(generator);
+  std::int64_t size = 1;
+  for (const std::int64_t extent : shape) size *= extent;
+  std::vector<float> values(static_cast<std::size_t>(size));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = source[i % drawn];
+  const stiletto::Array wide = stiletto::from_data(values, shape);
+  return (dtype == stiletto::DType::float32 ? wide : stiletto::cast(wide, dtype))
+      .to(stiletto::Device::cuda(0));
+}
+
+/// The largest difference between the two results, relative to the largest value.
+inline double difference(const stiletto::Array& a, const stiletto::Array& b) {
+  const std::vector<float> x =
+      stiletto::cast(a.to(stiletto::Device::cpu()), stiletto::DType::float32).to_vector<float>();
+  const std::vector<float> y =
+      stiletto::cast(b.to(stiletto::Device::cpu()), stiletto::DType::float32).to_vector<float>();
+  float largest = 0, most = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    largest = std::max(largest, std::fabs(y[i]));
+    const float apart = std::fabs(x[i] - y[i]);
+    if (!(apart <= most)) most = apart;  // NaN stays
+  }
+  return most / largest;
+}
+
+inline std::string plan_of(const stiletto::Graph& graph) {
+  const std::string text = graph.to_string();
+  const std::size_t at = text.find("plan\n");
+  std::string plan = at == std::string::npos ? text : text.substr(at + 5);
+  plan.erase(plan.find_last_not_of(" \n") + 1);
+  plan.erase(0, plan.find_first_not_of(' '));
+  return plan;
+}
