@@ -81,6 +81,8 @@ class CudnnBackend : public Backend {
     std::string refusal;
     const std::vector<Geometry> ways = geometries(graph, refusal);
     for (const Geometry& geometry : ways) {
+      const bool last_resort = geometry.carrier != Carrier::none;
+      if (last_resort && attempt.tuner && !attempt.tuner->empty()) continue;
       try {
         if (auto plan = attempt.plan(lower(graph, geometry))) return plan;
       } catch (const NotLowered& not_lowered) {
