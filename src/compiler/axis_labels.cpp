@@ -123,6 +123,12 @@ AxisLabels::AxisLabels(const Trace& trace, std::vector<Slots> nodes) : nodes_(st
         if (trace.is_leaf_or_view(edge.operand) == leaves) try_join(user, edge);
 }
 
+void AxisLabels::tie(std::uint32_t a, std::uint32_t b) {
+  Edge edge{b, std::vector<int>(nodes_[b].extents.size())};
+  std::iota(edge.slots.begin(), edge.slots.end(), 0);
+  try_join(a, edge);
+}
+
 int AxisLabels::find(int label) const {
   while (parent_[static_cast<std::size_t>(label)] != label) label = parent_[static_cast<std::size_t>(label)];
   return label;

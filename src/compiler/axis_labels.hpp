@@ -34,6 +34,8 @@ class AxisLabels {
  public:
   /// `nodes[i]` are the slots of node i (empty for dead nodes); stores come after the trace's nodes.
   AxisLabels(const Trace& trace, std::vector<Slots> nodes);
+  /// Joins the slots of two nodes of equal extents one by one, unless some node has two of a pair.
+  void tie(std::uint32_t a, std::uint32_t b);
   const Slots& slots(std::uint32_t node) const { return nodes_[node]; }
   /// Labels of all slots of a node.
   std::vector<int> labels(std::uint32_t node) const;

@@ -194,7 +194,16 @@ class Canonicalizer : private ValueTable {
     for (std::size_t i = 0; i < live.size(); ++i)
       slots.push_back(live[i] ? slots_of(trace_, static_cast<std::uint32_t>(i)) : Slots{});
     for (Slots& store : store_slots_) slots.push_back(std::move(store));
+    const auto first = static_cast<std::uint32_t>(trace_.nodes().size());
+    const auto end = static_cast<std::uint32_t>(slots.size());
     labels_.emplace(trace_, std::move(slots));
+    // Results that nothing relates are walked together where all have the same extents: one loop, one graph.
+    const auto alike = [&](std::uint32_t store) {
+      return labels_->slots(store).extents == labels_->slots(first).extents;
+    };
+    for (std::uint32_t store = first + 1; store < end; ++store)
+      if (!alike(store)) return;
+    for (std::uint32_t store = first + 1; store < end; ++store) labels_->tie(store, first);
   }
 
   std::size_t axis_of(int label) {

@@ -11,7 +11,8 @@
 namespace golden {
 
 /// The graph of the first way of placing a function's axes that can be lowered; ways before it with the
-/// reason why they cannot, ways after it by name.
+/// reason why they cannot, ways after it by name, but not the
+/// last resort.
 template <class F, class... Examples>
 std::string engine_text(const stiletto::CompileOptions& options, F f, const Examples&... examples) {
   namespace cudnn = stiletto::detail::cudnn;
@@ -19,9 +20,11 @@ std::string engine_text(const stiletto::CompileOptions& options, F f, const Exam
   std::string refusal, result;
   bool found = false;
   for (const cudnn::Geometry& way : cudnn::geometries(lowered.graph, refusal)) {
+    if (found && way.carrier == cudnn::Carrier::ones) continue;
     try {
       const std::string text = cudnn::lower(lowered.graph, way).to_string();
-      result += found && !way.summed ? "else " + way.form + "\n" : text;
+      const bool other = way.summed || way.carrier == cudnn::Carrier::gathers;
+      result += found && !other ? "else " + way.form + "\n" : text;
       found = true;
     } catch (const cudnn::NotLowered& not_lowered) {
       result += "not " + way.form + ": " + not_lowered.reason + "\n";
@@ -33,6 +36,17 @@ template <class F, class... Examples>
   requires stiletto::Traceable<F>
 std::string engine_text(F f, const Examples&... examples) {
   return engine_text(stiletto::CompileOptions{}, f, examples...);
+}
+
+/// The graph of the last resort, the way that goes behind a product of ones; empty where there is none.
+template <class F, class... Examples>
+std::string text_behind_ones(F f, const Examples&... examples) {
+  namespace cudnn = stiletto::detail::cudnn;
+  const auto lowered = unit::lower(stiletto::CompileOptions{}, f, examples...);
+  std::string refusal;
+  for (const cudnn::Geometry& way : cudnn::geometries(lowered.graph, refusal))
+    if (way.carrier == cudnn::Carrier::ones) return cudnn::lower(lowered.graph, way).to_string();
+  return "";
 }
 
 }  // namespace golden

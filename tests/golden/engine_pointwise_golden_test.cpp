@@ -83,6 +83,46 @@ TEST(EnginePointwise, two_axes_missing) {
   auto f = [](const Array& x, const Array& y) { return x + y; };
   expect_text(engine_text(f, on_cpu({4, 64, 96}), on_cpu({64, 1})), R"(
 not 4 x 64 x 96: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
+cudnn graph, 4 x 64 x 96, behind a product of ones
+  t0 = tensor0: float32(4, 64, 96) strides (6144, 96, 1)
+  t1 = ones: float16(4, 64, 1) strides (0, 1, 1)
+  t2 = ones: float16(1, 1, 96) strides (96, 96, 1)
+  t5 = tensor1: float32(1, 64, 1) strides (64, 1, 1)
+  t3 = matmul(t1, t2) in float32: float32(4, 64, 96)
+  t4 = multiply(t3, t0) in float32: float32(4, 64, 96)
+  t6 = add(t4, t5) in float32: store0: float32(4, 64, 96) strides (6144, 96, 1)
+)");
+}
+
+TEST(EnginePointwise, four_axes) {
+  auto f = [](const Array& x, const Array& y) { return x + y; };
+  expect_text(golden::text_behind_ones(f, on_cpu({3, 5, 7, 9}, f16), on_cpu({3, 1, 7, 1})), R"(
+cudnn graph, 3 x 5 x 7 x 9, behind a product of ones
+  t0 = tensor0: float16(3, 5, 7, 9) strides (315, 63, 9, 1)
+  t1 = ones: float16(3, 5, 7, 1) strides (0, 0, 0, 1)
+  t2 = ones: float16(1, 1, 1, 9) strides (9, 9, 9, 1)
+  t5 = tensor1: float32(3, 1, 7, 1) strides (7, 7, 1, 1)
+  t3 = matmul(t1, t2) in float32: float32(3, 5, 7, 9)
+  t4 = multiply(t3, t0) in float32: float32(3, 5, 7, 9)
+  t6 = add(t4, t5) in float32: store0: float32(3, 5, 7, 9) strides (315, 63, 9, 1)
+)");
+}
+
+TEST(EnginePointwise, a_transposed_operand_of_16_bits) {
+  auto f = [](const Array& x, const Array& y) { return x + stiletto::transpose(y); };
+  expect_text(engine_text(f, on_cpu({64, 96}), on_cpu({96, 64}, f16)), R"(
+not 1 x 64 x 96: arg1 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+cudnn graph, 64 x 96 x 1
+  t0 = tensor0: float32(64, 96, 1) strides (96, 1, 1)
+  t1 = tensor1: float16(64, 96, 1) strides (1, 64, 1)
+  t2 = add(t0, t1) in float32: store0: float32(64, 96, 1) strides (96, 1, 1)
+cudnn graph, 64 x 1 x 96, other orders as products with a one
+  t0 = tensor0: float32(64, 1, 96) strides (96, 96, 1)
+  t1 = ones: float16(64, 1, 1) strides (0, 1, 1)
+  t2 = tensor1: float16(64, 1, 96) strides (1, 1, 64)
+  t3 = matmul(t1, t2) in float32: float32(64, 1, 96)
+  t4 = add(t0, t3) in float32: store0: float32(64, 1, 96) strides (96, 96, 1)
 )");
 }
 
@@ -193,6 +233,13 @@ TEST(EnginePointwise, a_store_that_repeats_columns) {
 not 1 x 64 x 96: a store that repeats its value along the columns, which cuDNN writes at wrong places
 not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
 not 64 x 96 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
+cudnn graph, 1 x 64 x 96, behind a product of ones
+  t0 = tensor0: float32(1, 64, 1) strides (64, 1, 1)
+  t1 = ones: float16(1, 64, 1) strides (1, 1, 1)
+  t2 = ones: float16(1, 1, 96) strides (96, 96, 1)
+  t3 = matmul(t1, t2) in float32: float32(1, 64, 96)
+  t4 = multiply(t3, t0) in float32: float32(1, 64, 96)
+  t5 = negate(t4) in float32: store0: float32(1, 64, 96) strides (6144, 96, 1)
 )");
 }
 
@@ -205,6 +252,7 @@ cudnn graph, 64 x 96 x 1
   t0 = tensor0: float32(64, 96, 1) strides (96, 1, 1)
   t1 = tensor1: float32(64, 96, 1) strides (1, 64, 1)
   t2 = add(t0, t1) in float32: store0: float32(64, 96, 1) strides (96, 1, 1)
+not 64 x 1 x 96, other orders as products with a one: arg1 lies in another order than the result, and float32 operands of a product are rounded; pass a copy() of it in the order of the result
 )");
 }
 
@@ -534,6 +582,7 @@ TEST(EnginePointwise, a_fill_beside_values) {
 not 1 x 64 x 64: a plain fill beside computed values; fill that array in a call of its own
 not 1 x 64 x 64: a value over fewer axes than the others beside it, which cuDNN computes at wrong places
 not 64 x 64 x 1: a value over fewer axes than the others beside it, which cuDNN computes at wrong places
+not 1 x 64 x 64, behind a product of ones: a value over fewer axes than the others beside it, which cuDNN computes at wrong places
 )");
 }
 

@@ -232,11 +232,38 @@ not 1 x 1 x 512, sum as a product with 256 ones: a sum as a product with ones wo
 )");
 }
 
+TEST(EngineReduction, behind_ones) {
+  auto squares = [](const Array& x) { return stiletto::sum(x * x, 0); };
+  expect_text(golden::text_behind_ones(squares, on_cpu({256, 512})), R"(
+cudnn graph, 1 x 256 x 512, behind a product of ones
+  t0 = tensor0: float32(1, 256, 512) strides (131072, 512, 1)
+  t1 = ones: float16(1, 256, 1) strides (1, 1, 1)
+  t2 = ones: float16(1, 1, 512) strides (512, 512, 1)
+  t3 = matmul(t1, t2) in float32: float32(1, 256, 512)
+  t4 = multiply(t3, t0) in float32: float32(1, 256, 512)
+  t5 = multiply(t4, t4) in float32: float32(1, 256, 512)
+  t6 = sum(t5) in float32: store0: float32(1, 1, 512) strides (512, 512, 1)
+)");
+  auto all = [](const Array& x) { return stiletto::mean(x); };
+  expect_text(golden::text_behind_ones(all, on_cpu({3 * 4096})), R"(
+cudnn graph, 1 x 12 x 1024, behind a product of ones
+  t0 = tensor0: float32(1, 12, 1024) strides (12288, 1024, 1)
+  t1 = ones: float16(1, 12, 1) strides (1, 1, 1)
+  t2 = ones: float16(1, 1, 1024) strides (1024, 1024, 1)
+  t5 = 8.13802e-05: float32 constant
+  t3 = matmul(t1, t2) in float32: float32(1, 12, 1024)
+  t4 = multiply(t3, t0) in float32: float32(1, 12, 1024)
+  t6 = multiply(t4, t5) in float32: float32(1, 12, 1024)
+  t7 = sum(t6) in float32: store0: float32(1, 1, 1) strides (1, 1, 1)
+)");
+}
+
 TEST(EngineReduction, of_int32) {
   auto f = [](const Array& x) { return stiletto::sum(x, 0); };
   expect_text(engine_text(f, on_cpu({256, 512}, DType::int32)), R"(
 not 1 x 256 x 512: sum of int32 is not exact in cuDNN's float32
 not 1 x 1 x 512, sum as a product with 256 ones: sum of int32 is not exact in cuDNN's float32
+not 1 x 256 x 512, behind a product of ones: no floating-point operand that a product of ones could multiply
 )");
 }
 

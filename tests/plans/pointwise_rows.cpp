@@ -8,6 +8,7 @@ namespace plans {
 namespace {
 
 using stiletto::Slice;
+using stiletto::transpose;
 
 constexpr DType f16 = DType::float16, bf16 = DType::bfloat16, f32 = DType::float32;
 
@@ -44,9 +45,16 @@ Group broadcasts() {
            {"row and column", normalise, {{{64, 96}, f32}, {{64, 1}, f32}, {{96}, f32}}},
            {"batch norm, channels first",
             [](const Arrays& a) { return (a[0] - a[1]) * a[2] * a[3] + a[4]; },
-            {{{2, 8, 5, 6}}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}},
-            "do not merge"},
-           {"both operands", sum_of_two, {{{64, 1}, f32}, {{1, 96}, f32}}, "do not merge"},
+            {{{2, 8, 5, 6}}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}, {{8, 1, 1}, f32}}},
+           {"batch norm, channels last",
+            [](const Arrays& a) { return (a[0] - a[1]) * a[2] * a[3] + a[4]; },
+            {{{2, 8, 5, 6}, f32, {240, 1, 48, 8}},
+             {{8, 1, 1}, f32},
+             {{8, 1, 1}, f32},
+             {{8, 1, 1}, f32},
+             {{8, 1, 1}, f32}}},
+           {"both operands", sum_of_two, {{{64, 1}, f32}, {{1, 96}, f32}}},
+           {"a column and a row of a batch", sum_of_two, {{{4, 64, 1}, f32}, {{4, 1, 96}, f32}}},
            {"both operands of a matrix",
             [](const Arrays& a) { return a[0] + a[1] * a[2]; },
             {{{64, 1}, f32}, {{1, 96}, f32}, {{64, 96}, f32}}},
@@ -60,8 +68,7 @@ Group broadcasts() {
             {{{64, 96}, f32}, {{96}, f32}}},
            {"a function of a column",
             [](const Arrays& a) { return a[0] + stiletto::tanh(a[1]); },
-            {{{64, 96}, f32}, {{64, 1}, f32}},
-            "fewer axes"},
+            {{{64, 96}, f32}, {{64, 1}, f32}}},
            {"quotients by a row, a column and a number",
             [](const Arrays& a) { return a[0] / a[1] / a[2] / a[3]; },
             {{{64, 96}, f32}, {{96}, f32}, {{64, 1}, f32}, {{}, f32}}}}};
@@ -81,6 +88,9 @@ Group views() {
     stiletto::assign(x, stiletto::exp(y));
   };
   auto transposed = [](const Arrays& a) { return a[0] + stiletto::transpose(a[1]); };
+  auto one_stepped = [](const Arrays& a) {
+    return stiletto::slice(a[0], {Slice{}, Slice{0, {}, 2}}) + a[1];
+  };
   auto all_transposed = [](const Arrays& a) { return stiletto::transpose(stiletto::exp(a[0]), {2, 0, 1}); };
   return {"views",
           {{"halves of a tensor", halves, {{{64, 96}}}},
@@ -94,8 +104,19 @@ Group views() {
            {"all in one permuted order", all_transposed, {{{4, 32, 48}, f32}}},
            {"reversed together", all_reversed, {{{4096}, f32}, {{4096}, f32}}},
            {"one operand reversed", reversed, {{{64, 96}}}, "walked backwards"},
-           {"one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}, no_engine},
-           {"one float32 operand transposed", transposed, {{{64, 96}, f32}, {{96, 64}, f32}}, no_engine}}};
+           {"one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}},
+           {"two operands transposed",
+            [](const Arrays& a) { return a[0] + transpose(a[1]) * transpose(a[2]); },
+            {{{64, 96}, f32}, {{96, 64}, bf16}, {{96, 64}, f16}}},
+           {"two transposed, of one type",
+            [](const Arrays& a) { return a[0] + transpose(a[1]) * transpose(a[2]); },
+            {{{64, 96}, f32}, {{96, 64}, bf16}, {{96, 64}, bf16}}},
+           {"every other column of one operand", one_stepped, {{{64, 192}}, {{64, 96}, f32}}},
+           {"one float32 operand transposed",
+            transposed,
+            {{{64, 96}, f32}, {{96, 64}, f32}},
+            "the strides of arg0.1 (float32[64,96], strides [1,64]) keep its axes from merging: use a copy() of "
+            "it, contiguous in the order of the result"}}};
 }
 
 Group ranks() {
@@ -108,10 +129,34 @@ Group ranks() {
        {"rank 8, contiguous", square_plus_x, {{{2, 1, 3, 1, 2, 4, 1, 8}}}},
        {"rank 4, last two axes broadcast", sum_of_two, {rank4, {{3, 5, 1, 1}}}},
        {"rank 4, the middle axes broadcast", sum_of_two, {rank4, {{3, 1, 1, 9}}}},
-       {"rank 4, every other axis broadcast", sum_of_two, {rank4, {{3, 1, 7, 1}}}, no_engine},
-       {"rank 4, an axis missing in each operand", three, {rank4, {{3, 1, 7, 9}}, {{3, 5, 1, 9}}}, no_engine},
-       {"rank 4, gaps between all rows", square_plus_x, {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}, no_engine},
-       {"rank 5, every other axis broadcast", sum_of_two, {rank5, {{1, 3, 1, 5, 1}}}, no_engine}}};
+       {"rank 4, every other axis broadcast", sum_of_two, {rank4, {{3, 1, 7, 1}}}},
+       {"rank 4, an axis missing in each operand", three, {rank4, {{3, 1, 7, 9}}, {{3, 5, 1, 9}}}},
+       {"rank 4, gaps between all rows", square_plus_x, {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}},
+       {"rank 4, outer axes in another order", sum_of_two, {rank4, {{3, 5, 7, 9}, f16, {9, 189, 27, 1}}}},
+       {"rank 4, a slice of one operand", sum_of_two, {rank4, {{3, 5, 7, 9}, f16, {1600, 160, 16, 1}}}},
+       {"rank 4, the innermost axes swapped",
+        sum_of_two,
+        {rank4, {{3, 5, 7, 9}, f16, {315, 63, 1, 7}}},
+        "the strides of arg0.1 (float16[15,7,9], strides [63,1,7]) keep its axes from merging: use a "
+        "copy() of it, contiguous in the order of the result"},
+       {"rank 5, every other axis broadcast", sum_of_two, {rank5, {{1, 3, 1, 5, 1}}}},
+       {"rank 5, outer axes in another order", sum_of_two, {rank5, {{2, 3, 4, 5, 6}, f16, {6, 12, 36, 144, 1}}}},
+       {"rank 6, every other axis broadcast",
+        sum_of_two,
+        {{{2, 3, 2, 3, 2, 3}}, {{2, 1, 2, 1, 2, 1}}},
+        "arg0.1 (float16[2,1,2,1,2,1], strides [4,0,2,0,1,0]) is broadcast along some of the axes and keeps them "
+        "from merging: copy() the result of broadcast_to"},
+       {"rank 6, the last axis broadcast", sum_of_two, {{{2, 3, 2, 3, 2, 3}}, {{2, 3, 2, 3, 2, 1}}}},
+       {"rank 7, in another order",
+        sum_of_two,
+        {{{2, 2, 2, 2, 2, 2, 2}}, {{2, 2, 2, 2, 2, 2, 2}, f16, {2, 4, 8, 16, 32, 64, 1}}},
+        "the strides of arg0.1"},
+       {"rank 8, two operands in another order",
+        three,
+        {{{2, 2, 2, 2, 2, 2, 2, 2}},
+         {{2, 2, 2, 2, 2, 2, 2, 2}, f16, {2, 4, 8, 16, 32, 64, 128, 1}},
+         {{2, 2, 2, 2, 2, 2, 2, 2}, f16, {1, 2, 4, 8, 16, 32, 64, 128}}},
+        "use copies of them, contiguous in the order of the result"}}};
 }
 
 Group sizes() {
@@ -141,11 +186,10 @@ Group blackwell() {
   auto reversed = [](const Arrays& a) { return a[0] + stiletto::slice(a[0], {Slice{}, Slice{{}, {}, -1}}); };
   return {"pointwise_on_b200",
           {{"contiguous", sum_of_two, {rank4, rank4}},
-           on_blackwell("rank 4, an axis missing in each operand", three,
-                        {rank4, {{3, 1, 7, 9}}, {{3, 5, 1, 9}}}),
-           on_blackwell("rank 4, gaps between all rows", square_plus_x,
-                        {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}),
-           on_blackwell("one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}),
+           {"rank 4, an axis missing in each operand", three, {rank4, {{3, 1, 7, 9}}, {{3, 5, 1, 9}}}},
+           {"rank 4, gaps between all rows", square_plus_x, {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}},
+           {"one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}},
+           on_blackwell("one float32 operand transposed", transposed, {{{64, 96}, f32}, {{96, 64}, f32}}),
            {"one operand reversed", reversed, {{{64, 96}}}, "walked backwards"}},
           "b200"};
 }

@@ -89,14 +89,38 @@ Group batches() {
        {"two batch axes that merge", product, {{{2, 3, 64, 128}}, {{2, 3, 128, 96}}}},
        {"three batch axes that merge", product, {{{2, 3, 4, 16, 32}}, {{2, 3, 4, 32, 16}}}},
        {"two batch axes, a right operand for all", product, {{{2, 3, 64, 128}}, right}},
+       {"two batch axes apart, a right operand for all",
+        [](const Arrays& a) { return matmul(transpose(a[0], {0, 2, 1, 3}), a[1]); },
+        {{{2, 64, 4, 32}}, matrix(32, 48)}},
+       {"two batch axes apart, a transposed float32 right operand for all",
+        [](const Arrays& a) { return matmul(transpose(a[0], {0, 2, 1, 3}), transpose(a[1])) + a[2]; },
+        {{{2, 64, 4, 32}, f32}, matrix(48, 32, f32), {{48}, f32}}},
+       {"three batch axes apart, a right operand for all",
+        [](const Arrays& a) { return matmul(transpose(a[0], {1, 2, 0, 3, 4}), a[1]); },
+        {{{2, 3, 4, 16, 32}}, matrix(32, 48)}},
+       {"four batch axes apart",
+        [](const Arrays& a) { return matmul(transpose(a[0], {3, 2, 1, 0, 4, 5}), a[1]); },
+        {{{2, 3, 2, 3, 16, 32}}, matrix(32, 48)},
+        "the strides of arg0.0 (float16[3,2,3,2,16,1,32], strides [512,1536,3072,9216,32,0,1]) keep its axes from "
+        "merging: use a copy() of it, contiguous in the order of the result"},
+       {"six batch axes that merge",
+        product,
+        {{{2, 1, 2, 3, 1, 2, 16, 32}}, {{2, 1, 2, 3, 1, 2, 32, 16}}}},
        {"two batch axes, one shared on either side",
         product,
         {{{2, 1, 64, 128}}, {{1, 3, 128, 96}}},
-        no_engine},
+        "arg0.0 (float16[2,1,64,1,128], strides [8192,0,128,0,1]) and arg0.1 (float16[1,3,1,96,128], strides "
+        "[0,12288,0,1,96]) are broadcast along some of the axes and keep them from merging: copy() the result of "
+        "broadcast_to"},
+       {"two batch axes, one of them shared",
+        product,
+        {{{2, 3, 64, 128}}, {{3, 128, 96}}},
+        "arg0.1 (float16[1,3,1,96,128], strides [0,12288,0,1,96]) is broadcast along some of the axes and keeps "
+        "them from merging: copy() the result of broadcast_to"},
        {"heads beside rows",
         [](const Arrays& a) { return matmul(transpose(a[0], {0, 2, 1, 3}), transpose(a[1], {0, 2, 3, 1})); },
         {{{2, 64, 4, 32}}, {{2, 64, 4, 32}}},
-        no_engine}}};
+        "use copies of them, contiguous in the order of the result"}}};
 }
 
 Group around() {
@@ -128,6 +152,12 @@ Group around() {
        {"SwiGLU of bfloat16", swiglu, {matrix(64, 128, bf16), matrix(128, 96, bf16), matrix(128, 96, bf16)}},
        {"SwiGLU of float32", swiglu, {matrix(64, 128, f32), matrix(128, 96, f32), matrix(128, 96, f32)}},
        {"a sum of two products", twice, {left, right, right}},
+       {"a sum of two multiples of a product",
+        [](const Arrays& a) {
+          const Array y = matmul(a[0], a[1]);
+          return y * a[2] + y * 2.0f;
+        },
+        {left, right, {{96}}}},
        {"relu before", prologue, {left, right}},
        {"relu before, float32", prologue, {matrix(64, 128, f32), matrix(128, 96, f32)}},
        {"rows scaled before", scaled, {left, right, {{64, 1}}}},

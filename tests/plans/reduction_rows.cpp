@@ -97,37 +97,57 @@ Group as_products() {
            {"of a select",
             [](const Arrays& a) { return sum(stiletto::where(a[1], a[0], a[2]), 0); },
             {wide, {{256, 512}, DType::boolean}, wide}},
-           {"of a select of computed values",
-            [](const Arrays& a) { return sum(stiletto::where(a[1], a[0], 0.0f * a[0]), 0); },
-            {wide, {{256, 512}, DType::boolean}},
-            "would round"},
-           {"of a product", [](const Arrays& a) { return sum(a[0] * a[1], 0); }, {wide, wide}, "would round"},
-           {"of absolute values of a product",
-            [](const Arrays& a) { return sum(stiletto::abs(a[0] * a[1]), 0); },
-            {wide, wide},
-            "would round"},
-           {"of a select with a product",
-            [](const Arrays& a) { return sum(stiletto::where(a[0] > a[1], a[0] * a[1], a[0]), 0); },
-            {wide, wide},
-            "would round"},
-           {"of squares", of(stiletto::square), {wide}, "would round"},
-           {"of exponentials", of(stiletto::exp), {wide}, "would round"},
            {"of values cast to float16",
             [](const Arrays& a) { return sum(stiletto::cast(a[0], f16), 0); },
             {{{256, 512}, f32}}}}};
 }
 
+/// Where a product with ones would round, what follows a product of ones does not.
+Group behind_ones() {
+  const Operand f32_wide{{256, 512}, f32}, f32_cube{{8, 32, 64}, f32};
+  auto of = [](Array (*f)(const Array&)) { return [f](const Arrays& a) { return sum(f(a[0]), 0); }; };
+  auto norm = [](const Arrays& a) { return stiletto::norm1(a[0], 1); };
+  return {"sums_behind_ones",
+          {{"float32 column sums", total(0), {f32_wide}},
+           {"float32 row sums", total(1), {f32_wide}},
+           {"float32 means", average(0), {f32_wide}},
+           {"large float32 row sums", total(1), {{{16384, 4096}, f32}}},
+           {"the float32 sum of all", total({}), {f32_wide}},
+           {"the float32 sum of a prime number", total({}), {{{10007}, f32}}},
+           {"the float32 sum of 2^26", total({}), {{{1 << 26}, f32}}},
+           {"first axis of three", total(0), {f32_cube}},
+           {"middle axis of three", total(1), {f32_cube}},
+           {"last axis of three", total(2), {f32_cube}},
+           {"outer axes of three", total({0, 2}), {f32_cube}},
+           {"channels of images", average({2, 3}), {{{2, 16, 8, 8}, f32}}},
+           {"biases of images", total({0, 2, 3}), {{{2, 16, 8, 8}, f32}}},
+           {"of a select of computed values",
+            [](const Arrays& a) { return sum(stiletto::where(a[1], a[0], 0.0f * a[0]), 0); },
+            {wide, {{256, 512}, DType::boolean}}},
+           {"of a product", [](const Arrays& a) { return sum(a[0] * a[1], 0); }, {wide, wide}},
+           {"of absolute values of a product",
+            [](const Arrays& a) { return sum(stiletto::abs(a[0] * a[1]), 0); },
+            {wide, wide}},
+           {"of squares", of(stiletto::square), {wide}},
+           {"of float32 squares", of(stiletto::square), {f32_wide}},
+           {"of exponentials", of(stiletto::exp), {wide}},
+           {"norm1", norm, {wide}},
+           {"float32 norm1", norm, {f32_wide}},
+           {"of squares of differences from a row",
+            [](const Arrays& a) { return mean(stiletto::square(a[0] - a[1]), 0); },
+            {f32_wide, {{512}, f32}}},
+           {"two sums",
+            [](const Arrays& a) { return Arrays{sum(a[0], 1), sum(stiletto::square(a[0]), 1)}; },
+            {f32_wide}}}};
+}
+
 Group refused() {
-  const Operand f32_wide{{256, 512}, f32};
   auto of = [](auto f) { return [f](const Arrays& a) { return f(a[0], -1, false); }; };
   return {"reductions_alone",
-          {{"float32 sums", total(1), {f32_wide}, "would round float32"},
-           {"float32 means", average(0), {f32_wide}, "would round float32"},
-           {"max", of(stiletto::max), {wide}, "drops NaN"},
+          {{"max", of(stiletto::max), {wide}, "drops NaN"},
            {"min", of(stiletto::min), {wide}, "drops NaN"},
            {"abs_max", of(stiletto::abs_max), {wide}, "drops NaN"},
            {"prod", of(stiletto::prod), {wide}, no_engine},
-           {"norm1", of(stiletto::norm1), {wide}, no_engine},
            {"norm2", of(stiletto::norm2), {wide}, no_engine},
            {"logsumexp", of(stiletto::logsumexp), {wide}, no_engine},
            {"softmax", [](const Arrays& a) { return stiletto::softmax(a[0]); }, {wide}, no_engine},
@@ -150,8 +170,6 @@ Group blackwell() {
   Group group{"reductions_on_b200",
               {{"softmax", softmax, {wide}},
                {"softmax of float32", softmax, {f32_wide}},
-               {"float32 row sums", total(1), {f32_wide}},
-               {"sums of squares", [](const Arrays& a) { return sum(stiletto::square(a[0]), 1); }, {wide}},
                {"norm2", [](const Arrays& a) { return stiletto::norm2(a[0], 1); }, {wide}}},
               "b200"};
   for (Row& row : group.rows) {
@@ -159,12 +177,15 @@ Group blackwell() {
     row.plan_since = 92700;
   }
   group.rows.push_back({"max", [](const Arrays& a) { return stiletto::max(a[0]); }, {wide}, "drops NaN"});
+  group.rows.push_back({"float32 row sums", total(1), {f32_wide}});
+  group.rows.push_back(
+      {"sums of squares", [](const Arrays& a) { return sum(stiletto::square(a[0]), 1); }, {wide}});
   group.rows.push_back({"bfloat16 row sums", total(1), {{{256, 512}, bf16}}});
   return group;
 }
 
 }  // namespace
 
-std::vector<Group> reduction_groups() { return {terminal(), as_products(), refused(), blackwell()}; }
+std::vector<Group> reduction_groups() { return {terminal(), as_products(), behind_ones(), refused(), blackwell()}; }
 
 }  // namespace plans

@@ -80,6 +80,7 @@ std::vector<Group> pointwise_groups();
 std::vector<Group> product_groups();
 std::vector<Group> reduction_groups();
 std::vector<Group> dtype_groups();
+std::vector<Group> coverage_groups();
 
 /// What this machine says to a row.
 struct Answer {

@@ -91,7 +91,6 @@ std::string refused_pointwise(const CanonicalGraph& graph, const Value& v) {
   if (v.operand == DType::float64 || v.dtype == DType::float64) return no_float64;
   for (std::size_t i = 0; i < v.arity; ++i)
     if (operand(i).dtype == DType::float64) return no_float64;
-  if (v.arity == 2 && is_outer(graph, operand(0), operand(1))) return "a column and a row, broadcast both";
   if (is_integer(v.operand) && !logical && row_of(v.op).rule != TypeRule::real && !stays_in_8_bits(v))
     return "integer arithmetic is float32 in cuDNN, which is not exact";
   return "";
@@ -110,6 +109,13 @@ bool is_exact_in_16_bits(const CanonicalGraph& graph, std::uint32_t index) {
   return exact.count(v.op) != 0;
 }
 
+/// Whether a sum is a product with ones, without rounding its terms.
+bool is_product_with_ones(const CanonicalGraph& graph, const Value& v) {
+  const DType from = graph.values[v.inputs[0]].dtype;
+  return (v.op == Op::sum || v.op == Op::mean) && (from == DType::float16 || from == DType::bfloat16) &&
+         is_exact_in_16_bits(graph, v.inputs[0]);
+}
+
 std::string refused_reduction(const CanonicalGraph& graph, const Value& v) {
   if (v.op == Op::max || v.op == Op::min || v.op == Op::abs_max)
     return "cuDNN's max, min and abs_max over an axis drop NaN";
@@ -121,11 +127,7 @@ std::string refused_reduction(const CanonicalGraph& graph, const Value& v) {
     return "there is no engine for softmax, logsumexp and prod";
   // Beside other results an engine for pointwise graphs sometimes takes a sum along.
   if (has_product(graph) || graph.stores.size() > 1) return "";
-  if (v.op != Op::sum && v.op != Op::mean) return "there is no engine for reductions without a product";
-  const DType from = graph.values[v.inputs[0]].dtype;
-  if (from != DType::float16 && from != DType::bfloat16)
-    return "sums without a product exist for 16-bit floats only, as products with ones";
-  return is_exact_in_16_bits(graph, v.inputs[0]) ? "" : "the sum of a computed value would round each term";
+  return v.op == Op::norm2 ? "there is no engine for a root behind a sum" : "";
 }
 
 std::string refused_product(const CanonicalGraph& graph, const Value& v) {
@@ -186,6 +188,12 @@ AxisMask batch_of(const CanonicalGraph& graph, const Value& product) {
   return batch;
 }
 
+/// Whether an operand of a product with several batches is the same for all of them, as a convolution's filter.
+bool is_filter(const CanonicalGraph& graph, const Value& product, const AxisMask& batch, std::size_t operand) {
+  constexpr std::size_t most = 3;  // with the product's own two axes the five of a convolution
+  return batch.count() <= most && (graph.values[product.inputs[operand]].axes & batch).none();
+}
+
 /// Whether a tensor has the last two axes, and the last of them varies faster (rows) or slower (columns).
 enum class Order { neither, rows, columns };
 Order order_in_matrix(const CanonicalGraph& graph, const Memory& tensor) {
@@ -229,7 +237,8 @@ std::string refused_layout(const CanonicalGraph& graph) {
   for (const Value& value : graph.values) {
     if (!is(value, Family::matmul)) continue;
     const AxisMask batch = batch_of(graph, value);
-    if (batch.count() > 1) return "more than one batch axis beside a product that do not merge";
+    const bool filter = is_filter(graph, value, batch, 0) || is_filter(graph, value, batch, 1);
+    if (batch.count() > 1 && !filter) return "more than one batch axis beside a product that do not merge";
     const AxisMask own =
         graph.values[value.inputs[0]].axes | graph.values[value.inputs[1]].axes;  // without a third operand's
     if (batch.any() && (batch & own).none())
@@ -237,7 +246,7 @@ std::string refused_layout(const CanonicalGraph& graph) {
   }
   if (feeds_a_product(graph)) return "a product whose operand is computed from another product";
   if (has_product(graph)) return "";
-  if (graph.extents.size() > 3) return "more than three axes that do not merge";
+  if (graph.extents.size() > 5) return "more than five axes that do not merge";
   const auto all_gaps = [&](const Memory& tensor) {
     return graph.extents.size() > 1 && tensor.axes.any() &&
            std::find(tensor.strides.begin(), tensor.strides.end(), 1) == tensor.strides.end();
@@ -246,20 +255,12 @@ std::string refused_layout(const CanonicalGraph& graph) {
     return std::any_of(graph.tensors.begin(), graph.tensors.end(), all_gaps)
                ? "gaps along every axis of what is summed"
                : "";
-  for (const Memory& tensor : graph.tensors)
-    if (graph.extents.size() == 3 && tensor.axes.count() == 1)
-      return "an operand with one of three axes, which cuDNN reads at wrong places";
-  for (const auto& store : graph.stores) {
-    const std::size_t last = graph.extents.size() - 1;
-    const AxisMask& from = graph.values[store.value].axes;
-    if (graph.extents.size() == 3 && store.tensor.axes.test(last) && !from.test(last) && from.any())
-      return "a value repeated along the last axis of its store, which cuDNN writes at wrong places";
-  }
   if (graph.extents.size() < 3) return "";
   if (mixes_orders(graph)) return "an operand that lies in another order than the result";
+  const std::size_t last = graph.extents.size() - 1;
   for (const Memory* tensor : memory_of(graph))
-    if (tensor->axes.test(2) && tensor->strides[2] != 1)
-      return "gaps along the last of three axes, which cuDNN takes for contiguous";
+    if (tensor->axes.test(last) && tensor->strides[last] != 1)
+      return "gaps along the last of several axes, which cuDNN takes for contiguous";
   return "";
 }
 
@@ -315,6 +316,7 @@ std::string undecided_product(const CanonicalGraph& graph) {
   if (any(graph, reduces)) return "a reduction beside or behind a product";
   const Value& product = *std::find_if(graph.values.begin(), graph.values.end(), is_product);
   const AxisMask batch = batch_of(graph, product), space = product.axes;
+  if (batch.count() > 1) return "several batch axes beside an operand that is the same for all";
   if (graph.stores.size() > 1) return "several results of a product";
   if (!(graph.stores[0].tensor.axes == space)) return "a product that is broadcast when it is stored";
   if (space.count() != 2 + batch.count()) return "products of vectors";
@@ -364,6 +366,9 @@ std::string undecided(const CanonicalGraph& graph) {
     if (reduces(v)) summed |= v.contracted;
   for (const auto& store : graph.stores) written |= store.tensor.axes;
   if ((summed & written).any()) return "a sum beside its terms";
+  if (any(graph, [&](const Value& v) { return reduces(v) && !is_product_with_ones(graph, v); }))
+    return "a sum that no product with ones is, behind a product of ones";
+  if (graph.extents.size() > 3) return "four or five axes, behind a product of ones";
   if (any(graph, reduces))
     return graph.extents.size() > 2 || graph.stores.size() > 1 ? "sums of three axes and beside other results"
                                                                : "";

@@ -8,6 +8,7 @@
 #include "backends/cudnn/fill_plan.hpp"
 #include "backends/cudnn/frontend.hpp"
 #include "backends/cudnn/handles.hpp"
+#include "backends/cudnn/in_the_way.hpp"
 #include "backends/cudnn/libraries.hpp"
 #include "backends/cudnn/lower.hpp"
 #include "backends/cudnn/plan_request.hpp"
@@ -80,6 +81,8 @@ class CudnnBackend : public Backend {
     std::string refusal;
     const std::vector<Geometry> ways = geometries(graph, refusal);
     for (const Geometry& geometry : ways) {
+      const bool last_resort = geometry.carrier != Carrier::none;
+      if (last_resort && attempt.tuner && !attempt.tuner->empty()) continue;
       try {
         if (auto plan = attempt.plan(lower(graph, geometry))) return plan;
       } catch (const NotLowered& not_lowered) {
@@ -92,12 +95,8 @@ class CudnnBackend : public Backend {
     if (ways.empty()) attempt.reasons.push_back({"lowering", refusal});
     if (!attempt.excluded_by && !tf32_allowed() && multiplies_float32(graph))
       attempt.excluded_by = "set_allow_tf32";
-    const char* const way_out = attempt.excluded_by
-                                    ? "leave that option at its default"
-                                    : "compile parts of it to find the one without an engine (supports says "
-                                      "so without throwing), or run it on the CPU";
     throw_unsupported(graph, {attempt.origin.target, attempt.origin.library, attempt.reasons,
-                              attempt.excluded_by, way_out});
+                              attempt.excluded_by, attempt.way_out(graph)});
   }
 
   static std::string library_here() {
@@ -132,6 +131,14 @@ class CudnnBackend : public Backend {
       if (options.target) target = options.target;
       const TargetProperties& properties = TargetAccess::properties(*target);
       origin = {text(properties.name, " (sm_", properties.sm, ")"), library_here(), tf32_allowed()};
+    }
+
+    std::string way_out(const CanonicalGraph& graph) const {
+      if (excluded_by) return "leave that option at its default";
+      const std::string strides = in_the_way(graph);
+      return !strides.empty() ? strides
+                              : "compile parts of it to find the one without an engine (supports says so "
+                                "without throwing), or run it on the CPU";
     }
 
     std::unique_ptr<const Plan> plan(const EngineGraph& graph) {

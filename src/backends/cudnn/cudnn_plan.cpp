@@ -36,7 +36,7 @@ CudnnPlan::CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built,
       constants_.push_back(static_cast<float>(t.value));
       pointer = &constants_.back();
     } else if (t.role == EngineTensor::Role::ones) {
-      if (present) pointer = ones_on_device(device, t.dtype, t.dims.back());
+      if (present) pointer = ones_on_device(device, t.dtype, t.span());
     } else {
       slots_.push_back({pointers_.size(), &t});
     }

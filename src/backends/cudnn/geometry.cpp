@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
@@ -16,6 +17,7 @@ namespace {
 constexpr std::int64_t batch_limit = 65536;
 constexpr std::int64_t widest_row = 8 * (batch_limit - 1);
 constexpr std::size_t most_dimensions = 8;  // CUDNN_DIM_MAX, which cudnn-frontend does not check
+constexpr std::size_t most_product_dimensions = 5;
 constexpr std::int64_t widest_cut = 8192;   // rows that a long axis is cut into; wider ones gained nothing
 
 std::string form_of(const Layout& space) {
@@ -55,12 +57,20 @@ class Placer {
   Part whole(std::size_t axis) const { return {static_cast<int>(axis), extent(axis), 1}; }
 
   /// Fills up to rank 3 from the left.
-  void add(Layout space, std::optional<Part> summed = {}) {
+  void add(Layout space, std::optional<Part> summed = {}, Carrier carrier = Carrier::none) {
     if (space.size() > most_dimensions) return;
     while (space.size() < 3) space.insert(space.begin(), Part{});
     std::string form = form_of(space);
     if (summed) form += text(", sum as a product with ", summed->extent, " ones");
-    result_.push_back({std::move(form), std::move(space), summed});
+    if (carrier == Carrier::ones) form += ", behind a product of ones";
+    if (carrier == Carrier::gathers) form += ", other orders as products with a one";
+    result_.push_back({std::move(form), std::move(space), summed, carrier});
+  }
+
+  /// The last resort: what follows a product may be broadcast, summed and, since products of four and five
+  /// dimensions are convolutions, spread over more axes than where there is none.
+  void add_behind_ones(Layout space) {
+    if (space.size() <= most_product_dimensions) add(std::move(space), {}, Carrier::ones);
   }
 
   // ---- matmul ----
@@ -82,7 +92,12 @@ class Placer {
     if (layout.empty()) layout.emplace_back();
     layout.push_back(rows.empty() ? Part{} : whole(rows.back()));
     layout.push_back(columns.empty() ? Part{} : whole(columns.back()));
-    add(std::move(layout));
+    add(layout);
+    // Products of more dimensions are convolutions, whose filter is the right operand and the same for all.
+    if (layout.size() > 3 && (left & batch).none()) {
+      std::swap(layout[layout.size() - 2], layout.back());
+      add(std::move(layout));
+    }
   }
 
   // ---- reductions ----
@@ -98,13 +113,28 @@ class Placer {
       });
     Layout direct;
     for (std::size_t axis : axes) direct.push_back(whole(axis));
-    add(std::move(direct));
-    if (only_sums()) sums_as_products(axes, contracted);
+    add(direct);
+    if (only({Op::sum, Op::mean})) sums_as_products(axes, contracted);
+    if (!only({Op::sum, Op::mean, Op::norm1})) return;
+    if (axes.size() == 1) direct = rows_of(axes[0]);
+    add_behind_ones(std::move(direct));
   }
 
-  bool only_sums() const {
-    return std::all_of(graph_.values.begin(), graph_.values.end(), [](const Value& v) {
-      return !is_operation(v) || v.contracted.none() || v.op == Op::sum || v.op == Op::mean;
+  /// Rows of a power of two elements, which do not overlap.
+  Layout rows_of(std::size_t axis) const {
+    const std::int64_t n = extent(axis);
+    constexpr std::int64_t widest = 1024;
+    std::int64_t width = 1;
+    while (width < widest && n % (width * 2) == 0) width *= 2;
+    constexpr std::int64_t narrowest = 8;
+    if (width < narrowest) return {whole(axis)};
+    return {{static_cast<int>(axis), n / width, width}, {static_cast<int>(axis), width, 1}};
+  }
+
+  bool only(std::initializer_list<Op> reductions) const {
+    return std::all_of(graph_.values.begin(), graph_.values.end(), [&](const Value& v) {
+      return !is_operation(v) || v.contracted.none() ||
+             std::find(reductions.begin(), reductions.end(), v.op) != reductions.end();
     });
   }
 
@@ -148,11 +178,22 @@ class Placer {
     for (std::size_t axis : axes) space.push_back(whole(axis));
     if (axes.size() == 3 && extent(axes[0]) >= batch_limit)
       add({whole(axes[1]), whole(axes[0]), whole(axes[2])});
-    add(std::move(space));
-    if (axes.size() != 2) return;
-    add({whole(axes[1]), whole(axes[0])});
-    if (extent(axes[0]) < batch_limit)
-      add({whole(axes[0]), whole(axes[1]), Part{}});  // gaps between the columns
+    add(space);
+    if (axes.size() == 2) {
+      add({whole(axes[1]), whole(axes[0])});
+      if (extent(axes[0]) < batch_limit)
+        add({whole(axes[0]), whole(axes[1]), Part{}});  // gaps between the columns
+    }
+    add_behind_ones(std::move(space));
+    if (axes.size() == 2 && extent(axes[0]) < batch_limit && has_gaps(axes[1]))
+      add({whole(axes[0]), Part{}, whole(axes[1])}, {}, Carrier::gathers);
+  }
+
+  /// Of an operand, along an axis.
+  bool has_gaps(std::size_t axis) const {
+    return std::any_of(graph_.tensors.begin(), graph_.tensors.end(), [&](const Tensor& tensor) {
+      return tensor.axes.test(axis) && tensor.strides[axis] > 1;
+    });
   }
 
   /// One axis that all tensors walk contiguously: (batch, rows, columns) as engines launch and run well.
@@ -165,6 +206,7 @@ class Placer {
     for (const Rows& cut : cuts(axis)) add({Part{}, cut.outer, cut.inner});
     if (n <= widest_row) add({Part{}, Part{}, whole(axis)});
     add({Part{}, whole(axis), Part{}});
+    if (has_gaps(axis)) add({Part{}, Part{}, whole(axis)}, {}, Carrier::gathers);
   }
 
   /// An axis as rows of a matrix.

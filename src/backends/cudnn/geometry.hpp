@@ -22,12 +22,21 @@ struct Part {
 /// The dimensions of one tensor, outermost first.
 using Layout = std::vector<Part>;
 
+/// How a graph without products becomes one with a product, whose engines take more than those for pointwise
+/// graphs and reductions do.
+enum class Carrier : std::uint8_t {
+  none,
+  ones,     // operands are multiplied by a product of ones, which is 1 everywhere
+  gathers,  // operands in another order than the results are products with a single one
+};
+
 struct Geometry {
   std::string form;  // in words, for people
   Layout space;      // of results; (batch…, rows, columns)
   /// Set where sums are products with ones: what the product sums over. The rest of the summed axes lies in
   /// `space` and is reduced afterwards.
   std::optional<Part> summed;
+  Carrier carrier = Carrier::none;
 };
 
 /// The axes of a mask, of the graph's `count`, in its order.

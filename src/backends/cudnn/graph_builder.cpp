@@ -56,8 +56,27 @@ std::uint32_t GraphBuilder::node(Op op, std::vector<std::uint32_t> inputs, DType
   return graph_.nodes.back().output;
 }
 
-std::uint32_t GraphBuilder::pointwise(Op op, std::initializer_list<std::uint32_t> inputs, DType dtype,
+std::optional<std::uint32_t> GraphBuilder::multiplied_product(std::uint32_t tensor) const {
+  const auto node_of = [&](std::uint32_t output) {
+    return std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
+                        [&](const EngineNode& node) { return node.output == output; });
+  };
+  const auto multiple = node_of(tensor);
+  if (multiple == graph_.nodes.end() || multiple->op != Op::multiply) return {};
+  for (std::uint32_t input : multiple->inputs) {
+    const auto product = node_of(input);
+    if (product != graph_.nodes.end() && product->op == Op::matmul) return input;
+  }
+  return {};
+}
+
+std::uint32_t GraphBuilder::pointwise(Op op, std::initializer_list<std::uint32_t> operands, DType dtype,
                                       double coefficient) {
+  std::vector<std::uint32_t> inputs = operands;
+  if (op == Op::add) {
+    const std::optional<std::uint32_t> product = multiplied_product(inputs[0]);
+    if (product && product == multiplied_product(inputs[1])) inputs[1] = pointwise(Op::copy, {inputs[1]}, dtype);
+  }
   std::vector<std::int64_t> dims(rank_, 1);
   DType compute = compute_;
   for (std::uint32_t input : inputs) {
@@ -66,7 +85,7 @@ std::uint32_t GraphBuilder::pointwise(Op op, std::initializer_list<std::uint32_t
   }
   if (fills_rows(dims)) dims = whole;
   if (op == Op::logical_and || op == Op::logical_or || op == Op::logical_not) compute = DType::boolean;
-  const std::uint32_t result = node(op, inputs, dtype, std::move(dims), compute);
+  const std::uint32_t result = node(op, std::move(inputs), dtype, std::move(dims), compute);
   graph_.nodes.back().coefficient = coefficient;
   return result;
 }

@@ -4,6 +4,7 @@
 // nearest, conversions to float8 turn what is out of range into NaN.
 #pragma once
 #include <initializer_list>
+#include <optional>
 
 #include "backends/cudnn/engine_graph.hpp"
 
@@ -23,8 +24,9 @@ class GraphBuilder {
   EngineTensor& at(std::uint32_t tensor) { return graph_.tensors[tensor]; }
 
   /// A pointwise node as it is; dims are the operands' broadcast ones, and all of the graph's where that only
-  /// adds batches and rows.
-  std::uint32_t pointwise(Op op, std::initializer_list<std::uint32_t> inputs, DType dtype,
+  /// adds batches and rows. The sum of two multiples of one product, on which cuDNN crashes (9.19, in its
+  /// heuristics), gets a copy between.
+  std::uint32_t pointwise(Op op, std::initializer_list<std::uint32_t> operands, DType dtype,
                           double coefficient = 0);
   /// Any node whose dims the caller knows.
   std::uint32_t node(Op op, std::vector<std::uint32_t> inputs, DType dtype, std::vector<std::int64_t> dims,
@@ -52,6 +54,9 @@ class GraphBuilder {
   bool fills_rows(const std::vector<std::int64_t>& dims) const {
     return !whole.empty() && dims.back() == whole.back();
   }
+
+  /// The product that a tensor is a multiple of.
+  std::optional<std::uint32_t> multiplied_product(std::uint32_t tensor) const;
 
   std::size_t rank_;
   DType intermediate_, compute_;

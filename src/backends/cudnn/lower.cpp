@@ -46,8 +46,9 @@ class Lowering {
     const bool pointwise = std::all_of(graph_.values.begin(), graph_.values.end(), [](const Value& value) {
       return value.kind != Value::Kind::operation || row_of(value.op).family == Family::pointwise;
     });
-    if (pointwise)
+    if (pointwise && geometry_.carrier == Carrier::none)
       for (const Part& part : geometry_.space) builder_.whole.push_back(part.extent);
+    if (geometry_.carrier == Carrier::ones) choose_carried();
     for (const Store& store : graph_.stores) stored_.push_back(lower(store.value, geometry_.space));
     for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored_[s]);
     check_lowered(builder_.graph_, graph_);
@@ -114,7 +115,11 @@ class Lowering {
       EngineTensor t = memory(graph_.tensors[value.source], layout);
       t.role = EngineTensor::Role::input;
       t.source = value.source;
-      return builder_.add(std::move(t));
+      if (geometry_.carrier == Carrier::gathers && t.dims.back() > 1 && t.strides.back() != 1)
+        return gathered(std::move(t));
+      const std::uint32_t x = builder_.add(std::move(t));
+      if (&value != carried_) return x;
+      return builder_.pointwise(Op::multiply, {product_of_ones(), x}, builder_.held(value.dtype));
     }
     switch (row_of(value.op).family) {
       case Family::matmul:
@@ -214,6 +219,67 @@ class Lowering {
                          compute);
   }
 
+  // ---- products of ones ----
+
+  /// What is multiplied by 1: the first memory of floating-point numbers over the most axes.
+  void choose_carried() {
+    for (const Value& value : graph_.values) {
+      if (value.kind != Value::Kind::tensor || !is_floating(value.dtype) || bits_of(value.dtype) > 32) continue;
+      if (carried_ == nullptr || value.axes.count() > carried_->axes.count()) carried_ = &value;
+    }
+    if (carried_ == nullptr) throw NotLowered{"no floating-point operand that a product of ones could multiply"};
+    // Over more axes than its own it would be summed once more for each of them.
+    const bool sums = std::any_of(graph_.values.begin(), graph_.values.end(), [](const Value& value) {
+      return value.kind == Value::Kind::operation && row_of(value.op).family != Family::pointwise;
+    });
+    for (const Part& part : geometry_.space)
+      if (sums && part.extent > 1 && !has(carried_->axes, part))
+        throw NotLowered{"no floating-point operand over all axes that a product of ones could multiply"};
+  }
+
+  /// 1 over all dimensions: a column of ones times a row of ones. Batches are the same column again, and of a
+  /// convolution's space all of it is one element.
+  std::uint32_t product_of_ones() {
+    if (product_of_ones_) return *product_of_ones_;
+    Dims whole;
+    for (const Part& part : geometry_.space) whole.push_back(part.extent);
+    const std::size_t rank = whole.size(), row = rank - 2, column = rank - 1;
+    Dims left = whole, left_strides(rank, 0), right(rank, 1), right_strides(rank, whole[column]);
+    left[column] = 1;
+    for (std::size_t i = 0; i < rank; ++i)
+      if (left[i] == 1) left_strides[i] = 1;
+    if (rank == 3) left_strides[row] = 1;
+    right[column] = whole[column];
+    right_strides[column] = 1;
+    const std::uint32_t a = ones(DType::float16, std::move(left), std::move(left_strides));
+    const std::uint32_t b = ones(DType::float16, std::move(right), std::move(right_strides));
+    product_of_ones_ = multiply(a, b, DType::float32, std::move(whole));
+    return *product_of_ones_;
+  }
+
+  /// A matrix whose rows are not contiguous, of which each is a product of its own with a single one.
+  std::uint32_t gathered(EngineTensor t) {
+    if (t.dtype != DType::float16 && t.dtype != DType::bfloat16)
+      throw NotLowered{text(graph_.tensors[t.source].name,
+                            " lies in another order than the result, and ", t.dtype,
+                            " operands of a product are rounded; pass a copy() of it in the order of the result")};
+    Dims left{geometry_.space[0].extent, 1, 1}, whole = left;
+    whole[2] = t.dims[2];
+    t.strides[1] = 1;  // the summed dimension, of one element
+    const DType dtype = t.dtype;
+    const std::uint32_t a = ones(dtype, std::move(left), {0, 1, 1}), b = builder_.add(std::move(t));
+    return multiply(a, b, DType::float32, std::move(whole));
+  }
+
+  std::uint32_t ones(DType dtype, Dims dims, Dims strides) {
+    EngineTensor t;
+    t.role = EngineTensor::Role::ones;
+    t.dtype = dtype;
+    t.dims = std::move(dims);
+    t.strides = std::move(strides);
+    return builder_.add(std::move(t));
+  }
+
   // ---- reductions ----
 
   std::uint32_t reduction(const Value& value, const Layout& layout) {
@@ -288,7 +354,11 @@ class Lowering {
     const std::uint32_t b = lower(value.inputs[0], columns);
     if (builder_.at(b).role == EngineTensor::Role::intermediate) builder_.at(b).dtype = x.dtype;
     const Dims dims = dims_of(x.axes, layout);
-    std::uint32_t result = multiply(ones(x.dtype, layout.size()), b, DType::float32, dims);
+    Dims row(layout.size(), 1), strides(layout.size(), geometry_.summed->extent);
+    row.back() = geometry_.summed->extent;
+    strides.back() = 1;
+    std::uint32_t result =
+        multiply(ones(x.dtype, std::move(row), std::move(strides)), b, DType::float32, dims);
     if (value.op == Op::mean) result = share_of_mean(result, value);
     const Dims left = dims_of(value.axes, layout);
     return left == dims ? result : reduce(Op::sum, result, DType::float32, left);
@@ -305,17 +375,6 @@ class Lowering {
       throw NotLowered{text("the sum of a ", name_of(value.op),
                             " as a product with ones would round each term to ", value.dtype)};
     for (std::size_t i = 0; i < value.arity; ++i) check_exact_prologue(value.inputs[i]);
-  }
-
-  std::uint32_t ones(DType dtype, std::size_t rank) {
-    EngineTensor t;
-    t.role = EngineTensor::Role::ones;
-    t.dtype = dtype;
-    t.dims.assign(rank, 1);
-    t.dims.back() = geometry_.summed->extent;
-    t.strides.assign(rank, geometry_.summed->extent);
-    t.strides.back() = 1;
-    return builder_.add(std::move(t));
   }
 
   // ---- composites ----
@@ -407,6 +466,8 @@ class Lowering {
   GraphBuilder builder_;
   std::vector<bool> behind_product_;
   std::vector<std::uint32_t> stored_;  // per store
+  const Value* carried_ = nullptr;     // see choose_carried
+  std::optional<std::uint32_t> product_of_ones_;
   std::map<std::uint32_t, std::vector<std::pair<Layout, std::uint32_t>>> lowered_;
 };
 

@@ -16,6 +16,7 @@ class Checks {
   Checks(const EngineGraph& graph, const CanonicalGraph& canonical) : graph_(graph), canonical_(canonical) {}
 
   void run() const {
+    check_filters();
     check_types();
     check_strides();
     check_broadcasts();
@@ -48,6 +49,14 @@ class Checks {
   bool has_product() const {
     return std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
                        [](const EngineNode& node) { return node.op == Op::matmul; });
+  }
+
+  /// Beyond three dimensions products are convolutions, whose filter lies in memory.
+  void check_filters() const {
+    if (rank() <= 3) return;
+    for (const EngineNode& node : graph_.nodes)
+      if (node.op == Op::matmul && at(node.inputs[1]).role == EngineTensor::Role::intermediate)
+        throw NotLowered{"a computed right operand of a product with several batch axes"};
   }
 
   /// Marks the operands of products that `counts` holds for, and what they are computed from.

@@ -19,6 +19,7 @@ class Tuner {
   /// Whether time for further candidates is left: building and timing them may take half a minute in all, and
   /// no build is begun later.
   bool has_time() const { return std::chrono::steady_clock::now() < end_; }
+  bool empty() const { return best_ == nullptr; }
   /// The fastest, which tells of all; null where there was none.
   std::unique_ptr<const Plan> best();
 

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tries what the graph would be if memory lay otherwise.
+#include "backends/cudnn/in_the_way.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "backends/cudnn/geometry.hpp"
+#include "backends/cudnn/lower.hpp"
+#include "compiler/canonicalize.hpp"
+#include "core/text.hpp"
+
+namespace stiletto::detail::cudnn {
+namespace {
+
+constexpr std::size_t dimensions = 3;  // that all engines take
+
+bool has_product(const CanonicalGraph& graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
+    return value.kind == Value::Kind::operation && value.op == Op::matmul;
+  });
+}
+
+bool can_be_lowered(const CanonicalGraph& graph, const Geometry& way) {
+  try {
+    lower(graph, way);
+  } catch (const NotLowered&) {
+    return false;
+  }
+  return true;
+}
+
+/// Whether the axes fit, the innermost of a graph without products is contiguous wherever it is, and nothing
+/// else is refused.
+bool is_simple(CanonicalGraph graph) {
+  canonicalize_axes(graph);
+  std::string refusal;
+  const std::vector<Geometry> ways = geometries(graph, refusal);
+  if (ways.empty() || ways.front().space.size() > dimensions) return false;
+  if (std::none_of(ways.begin(), ways.end(), [&](const Geometry& way) { return can_be_lowered(graph, way); }))
+    return false;
+  if (has_product(graph) || graph.extents.empty()) return true;
+  const auto contiguous = [&](const Tensor& t) { return !t.axes.test(graph.extents.size() - 1) || t.strides.back() == 1; };
+  return std::all_of(graph.tensors.begin(), graph.tensors.end(), contiguous) &&
+         std::all_of(graph.stores.begin(), graph.stores.end(),
+                     [&](const Store& store) { return contiguous(store.tensor); });
+}
+
+/// As a copy would lie: contiguous, its axes in the order of the results.
+void pack(Tensor& tensor, const std::vector<std::int64_t>& extents) {
+  std::int64_t stride = 1;
+  for (std::size_t axis = extents.size(); axis-- > 0;) {
+    tensor.strides[axis] = tensor.axes.test(axis) ? stride : 0;
+    if (tensor.axes.test(axis)) stride *= extents[axis];
+  }
+}
+
+bool is_packed(Tensor tensor, const std::vector<std::int64_t>& extents) {
+  const std::vector<std::int64_t> strides = tensor.strides;
+  pack(tensor, extents);
+  return tensor.strides == strides;
+}
+
+/// The axes along which an operand could be repeated in memory instead of by the graph: all of them, but beside
+/// a product only the batches that its results have.
+AxisMask repeated(const CanonicalGraph& graph) {
+  AxisMask all, kept;
+  for (const Store& store : graph.stores) all |= store.tensor.axes;
+  for (const Value& value : graph.values) {
+    if (value.kind != Value::Kind::operation || value.op != Op::matmul) continue;
+    const AxisMask left = graph.values[value.inputs[0]].axes, right = graph.values[value.inputs[1]].axes;
+    for (const AxisMask& own : {left & ~right, right & ~left}) {
+      const std::vector<std::size_t> axes = axes_of(own & ~value.contracted, graph.extents.size());
+      if (!axes.empty()) kept.set(axes.back());
+    }
+  }
+  return all & ~kept;
+}
+
+void repeat(CanonicalGraph& graph, std::size_t tensor, const AxisMask& axes) {
+  graph.tensors[tensor].axes |= axes;
+  pack(graph.tensors[tensor], graph.extents);
+  for (Value& value : graph.values) {
+    if (value.kind == Value::Kind::tensor) value.axes = graph.tensors[value.source].axes;
+    if (value.kind != Value::Kind::operation) continue;
+    for (std::size_t i = 0; i < value.arity; ++i) value.axes |= graph.values[value.inputs[i]].axes;
+    if (value.op != Op::softmax) value.axes &= ~value.contracted;
+  }
+}
+
+std::string described(const CanonicalGraph& graph, const Tensor& tensor) {
+  std::string extents, strides;
+  for (std::size_t axis = 0; axis < graph.extents.size(); ++axis) {
+    extents += text(axis == 0 ? "" : ",", tensor.axes.test(axis) ? graph.extents[axis] : 1);
+    strides += text(axis == 0 ? "" : ",", tensor.strides[axis]);
+  }
+  return text(tensor.name, " (", tensor.dtype, '[', extents, "], strides [", strides, "])");
+}
+
+/// Names the fewest of `count` candidates with which `change` makes the graph simple: one, else all that
+/// `matters` holds for; empty where even that is not enough.
+std::vector<std::size_t> culprits(const CanonicalGraph& graph, std::size_t count,
+                                  const std::function<bool(std::size_t)>& matters,
+                                  const std::function<void(CanonicalGraph&, std::size_t)>& change) {
+  std::vector<std::size_t> some;
+  CanonicalGraph changed = graph;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!matters(i)) continue;
+    CanonicalGraph one = graph;
+    change(one, i);
+    if (is_simple(std::move(one))) return {i};
+    change(changed, i);
+    some.push_back(i);
+  }
+  return is_simple(std::move(changed)) ? some : std::vector<std::size_t>{};
+}
+
+}  // namespace
+
+std::string in_the_way(const CanonicalGraph& graph) {
+  if (is_simple(graph)) return "";
+  const std::size_t read = graph.tensors.size();
+  const auto memory = [&](auto& g, std::size_t i) -> auto& { return i < read ? g.tensors[i] : g.stores[i - read].tensor; };
+  const auto list = [&](const std::vector<std::size_t>& found) {
+    std::string names;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      names += text(i == 0 ? "" : i + 1 == found.size() ? " and " : ", ", described(graph, memory(graph, found[i])));
+    return names;
+  };
+  const auto in_another_order = culprits(
+      graph, read + graph.stores.size(),
+      [&](std::size_t i) { return !is_packed(memory(graph, i), graph.extents); },
+      [&](CanonicalGraph& changed, std::size_t i) { pack(memory(changed, i), graph.extents); });
+  const bool one = in_another_order.size() == 1;
+  if (!in_another_order.empty())
+    return text("the strides of ", list(in_another_order), " keep its axes from merging: use ",
+                one ? "a copy() of it, contiguous" : "copies of them, contiguous", " in the order of the result");
+  const AxisMask axes = repeated(graph);
+  const auto broadcast = culprits(
+      graph, read,
+      [&](std::size_t i) { return (graph.tensors[i].axes | axes) != graph.tensors[i].axes; },
+      [&](CanonicalGraph& changed, std::size_t i) { repeat(changed, i, axes); });
+  if (!broadcast.empty())
+    return text(list(broadcast), broadcast.size() == 1 ? " is" : " are",
+                " broadcast along some of the axes and keep", broadcast.size() == 1 ? "s" : "",
+                " them from merging: copy() the result of broadcast_to");
+  return "";
+}
+
+}  // namespace stiletto::detail::cudnn
