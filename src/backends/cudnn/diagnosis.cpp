@@ -37,7 +37,10 @@ class Search {
       result.variant = (this->*change)();
       if (!result.variant.empty()) break;
     }
-    if (operations_.size() > 1) result.part = part_text(graph_, smallest_part());
+    if (operations_.size() > 1) {
+      const std::vector<std::uint32_t> part = smallest_part();
+      if (!stopped_ || part.size() < operations_.size()) result.part = part_text(graph_, part);
+    }
     if (result.variant.empty()) result.variant = cut();
     result.stopped = stopped_;
     return result;
@@ -112,7 +115,7 @@ class Search {
     for (std::size_t i : which)
       if (std::find(result.begin(), result.end(), tensor_at(i).name) == result.end())
         result.push_back(tensor_at(i).name);
-    return joined(result, " and ");
+    return listed(result);
   }
 
   std::string aligned() {
@@ -124,7 +127,7 @@ class Search {
     });
     if (chosen.empty()) return "";
     return text("with ", names(picked(odd, chosen)), " at a multiple of ", best_alignment,
-                " bytes in memory it has a plan: copy() gives such an array");
+                " bytes in memory it has a plan: pass a copy() of that view");
   }
 
   /// Without gaps: in its own order, or else in that of the results.
@@ -147,11 +150,10 @@ class Search {
       for (std::size_t change : chosen) {
         apply(variant, change);
         const Tensor &before = tensor_at(loose[change]), &after = tensor_at(variant, loose[change]);
-        changes.push_back(text(before.name, " in strides of ", strides_text(graph_, after), " over ",
+        changes.push_back(text(before.name, " of strides ", strides_text(graph_, after), " over ",
                                axes_text(graph_, before), " instead of ", strides_text(graph_, before)));
       }
-      return text("with ", joined(changes, " and "), " it has a plan: ",
-                  way_to(picked(loose, chosen), own_order));
+      return text("with ", listed(changes), " it has a plan: ", way_to(picked(loose, chosen), own_order));
     }
     return "";
   }
@@ -161,7 +163,7 @@ class Search {
     const Tensor& first = tensor_at(changed[0]);
     if (first.home == Tensor::Home::output) return "return it in that order";
     if (changed[0] >= graph_.tensors.size()) return "store to such an array, and copy from there";
-    return own_order ? "pass a copy()" : "pass a copy that lies in memory like that";
+    return own_order ? "pass a copy() of that view" : "pass a copy that lies in memory like that";
   }
 
   std::string longer() {
@@ -189,8 +191,8 @@ class Search {
       std::vector<std::size_t> affected;
       for (std::size_t i = 0; i < graph_.tensors.size(); ++i)
         if ((tensor_at(i).axes & longer).any()) affected.push_back(i);
-      return text("with ", joined(changes, " and "), ", a multiple of ", multiple, ", it has a plan: pad ",
-                  names(affected));
+      return text("with ", listed(changes), changes.size() > 1 ? ", multiples of " : ", a multiple of ",
+                  multiple, ", it has a plan: pad ", names(affected));
     }
     return "";
   }
@@ -199,9 +201,9 @@ class Search {
     using enum DType;
     // Nearest first: what keeps most of the values.
     static constexpr std::pair<DType, DType> others[] = {
-        {float64, float32},  {int64, float32}, {int32, float32},         {float32, bfloat16},
-        {float32, float16},  {int8, float16},  {uint8, float16},         {float8_e4m3, float16},
-        {float8_e5m2, float16}};
+        {float64, float32},  {int64, float32},       {int32, float32},
+        {float32, bfloat16}, {float32, float16},     {int8, float16},
+        {uint8, float16},    {float8_e4m3, float16}, {float8_e5m2, float16}};
     for (const auto& [from, to] : others) {
       std::vector<std::size_t> of_it;
       for (std::size_t i = 0; i < graph_.tensors.size(); ++i)
@@ -209,7 +211,7 @@ class Search {
       if (of_it.empty()) continue;
       const auto variant = retyped(graph_, from, to);
       if (variant && takes(*variant))
-        return text("with ", names(of_it), " of ", to, " instead of ", from, " it has a plan");
+        return text("with ", names(of_it), " as ", to, " instead of ", from, " it has a plan");
     }
     return "";
   }
@@ -240,8 +242,8 @@ class Search {
                        [&](const Store& store) { return store.value == value; });
   }
 
-  /// Operations that are refused together: as far as the first one that makes the graph fail, from the last one
-  /// that does, and without those in between that can be left away.
+  /// Operations that are refused together: as far as the first one that makes the graph fail, from the last
+  /// one that does, and without what can be left away at its ends.
   std::vector<std::uint32_t> smallest_part() {
     using Part = std::vector<std::uint32_t>;
     Part chosen = operations_;
@@ -259,11 +261,26 @@ class Search {
     }
     chosen.erase(at(0), at(low));
     for (std::size_t i = chosen.size(); i-- > 0 && chosen.size() > 1;) {
+      if (is_within(chosen, chosen[i])) continue;
       Part smaller = chosen;
       smaller.erase(smaller.begin() + static_cast<std::ptrdiff_t>(i));
-      if (refuses(part(smaller))) chosen = std::move(smaller);
+      if (!refuses(part(smaller))) continue;
+      chosen = std::move(smaller);
+      i = chosen.size();  // others may have come to an end of it
     }
     return chosen;
+  }
+
+  bool reads(std::uint32_t user, std::uint32_t value) const {
+    const Value& v = graph_.values[user];
+    return std::find(v.inputs.begin(), v.inputs.begin() + v.arity, value) != v.inputs.begin() + v.arity;
+  }
+  /// Whether the operation has operations of the part on both sides, which would fall apart without it.
+  bool is_within(const std::vector<std::uint32_t>& part, std::uint32_t operation) const {
+    const bool read =
+        std::any_of(part.begin(), part.end(), [&](std::uint32_t i) { return reads(i, operation); });
+    return read &&
+           std::any_of(part.begin(), part.end(), [&](std::uint32_t i) { return reads(operation, i); });
   }
 
   // ---- cuts ----
@@ -320,8 +337,12 @@ class Search {
     const bool both = ask(questions_.proposes, first) && ask(questions_.proposes, *rest) &&
                       ask(questions_.accepts, first) && ask(questions_.accepts, *rest);
     if (!both) return "";
-    return text("as two functions it has plans: return the result of ", operation_name(graph_, value),
-                " from the first and pass it to the second");
+    const bool passed = std::any_of(operations_.begin(), operations_.end(),
+                                    [&](std::uint32_t user) { return reads(user, value); });
+    return passed ? text("as two functions it has plans: return the result of ",
+                         operation_name(graph_, value), " from the first and pass it to the second")
+                  : text("as two functions it has plans: compute ", operation_name(graph_, value),
+                         " in one of its own");
   }
 
   bool takes_at_hand(std::uint32_t value) {
@@ -342,10 +363,15 @@ class Search {
       (gone[i] ? rest : kept).push_back(i);
     }
     if (kept.empty() || !takes(part(kept))) return "";
+    const std::string name = operation_name(graph_, value);
+    if (rest.size() > 1 && takes_at_hand(value))
+      return text("before and behind ", name,
+                  " it has plans: compute that between two functions, on the CPU");
     const char* const where = takes(part(rest)) ? "in a second function" : "on the CPU";
-    return text("without ", operation_name(graph_, value), rest.size() > 1 ? " and what follows from it" : "",
-                " it has a plan: return what ", rest.size() > 1 ? "they read" : "it reads", ", and compute ",
-                rest.size() > 1 ? "them " : "it ", where);
+    if (rest.size() == 1)
+      return text("without ", name, " it has a plan: return what that reads, and compute it ", where);
+    return text("without ", name,
+                " and what follows from it, it has a plan: return what they read, and compute them ", where);
   }
 
   static std::vector<std::size_t> picked(const std::vector<std::size_t>& from,
@@ -374,13 +400,13 @@ Diagnosis diagnose(const CanonicalGraph& graph, const Questions& questions,
 }
 
 double diagnosis_seconds() {
-  constexpr double usual = 2;
+  constexpr double usual = 2, most = 1e6;
   const char* const variable = std::getenv("STILETTO_DIAGNOSIS");
   if (variable == nullptr) return usual;
   double seconds = usual;
   const char* const end = variable + std::strlen(variable);
   const auto [last, error] = std::from_chars(variable, end, seconds);
-  return error == std::errc{} && last == end && seconds >= 0 ? seconds : usual;
+  return error == std::errc{} && last == end && seconds >= 0 && seconds <= most ? seconds : usual;
 }
 
 }  // namespace stiletto::detail::cudnn

@@ -19,8 +19,8 @@ struct Questions {
 };
 
 struct Diagnosis {
-  std::string part;      // the smallest refused part, as an expression; empty for a graph of one operation
-  std::string variant;   // the nearest accepted variant and how to come to it, a clause; empty: none was found
+  std::string part;     // the smallest refused part, as an expression; empty for a graph of one operation
+  std::string variant;  // the nearest accepted variant and how to come to it, a clause; empty: none was found
   bool stopped = false;  // the time was up before everything had been asked
 };
 
@@ -28,7 +28,7 @@ struct Diagnosis {
 Diagnosis diagnose(const CanonicalGraph& graph, const Questions& questions,
                    std::chrono::steady_clock::time_point deadline);
 
-/// Seconds that a diagnosis may take: STILETTO_DIAGNOSIS, else 2; 0 is none at all.
+/// Seconds that a diagnosis may take: STILETTO_DIAGNOSIS (up to 10⁶), else 2; 0 is none at all.
 double diagnosis_seconds();
 
 }  // namespace stiletto::detail::cudnn

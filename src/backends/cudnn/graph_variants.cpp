@@ -132,7 +132,8 @@ CanonicalGraph part_of(const CanonicalGraph& graph, const PartChoice& choice) {
     }
   }
   for (std::size_t s = 0; s < graph.stores.size(); ++s)
-    if (choice.stores[s]) part.store(graph.stores[s].value, graph.stores[s].tensor, graph.stores[s].trace_position);
+    if (choice.stores[s])
+      part.store(graph.stores[s].value, graph.stores[s].tensor, graph.stores[s].trace_position);
   for (std::uint32_t i = 0; i < graph.values.size(); ++i)
     if (choice.results[i])
       part.store(i, part.memory_for(i, Tensor::Home::output), graph.values[i].trace_position + 1);

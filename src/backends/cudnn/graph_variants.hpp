@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that differ from a canonical graph in one thing: a part of it, or all of it with other memory, extents
-// or dtypes. What diagnosis.hpp asks about; nothing here is ever run.
+// Graphs that differ from a canonical graph in one thing: a part of it, or all of it with other memory,
+// extents or dtypes. What diagnosis.hpp asks about; nothing here is ever run.
 #pragma once
 #include <cstddef>
 #include <cstdint>

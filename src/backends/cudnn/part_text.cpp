@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::size_t most_operations = 4;  // of an expression; longer ones tell nobody anything
 
+std::string joined(const std::vector<std::string>& parts, const char* between) {
+  std::string result;
+  for (const std::string& part : parts) result += (result.empty() ? "" : between) + part;
+  return result;
+}
+
 class Expression {
  public:
   Expression(const CanonicalGraph& graph, const std::vector<std::uint32_t>& operations)
@@ -25,9 +31,8 @@ class Expression {
       if (!read_[i]) roots.push_back(show(i));
       if (!is_rounding(graph.values[i])) positions.push_back(text(graph.values[i].trace_position));
     }
-    text_ = text(joined(roots, " and "), " (operation", positions.size() > 1 ? "s " : " ",
-                 joined(positions, " and "), ")");
-    if (!operands_.empty()) text_ += ", where " + joined(operands_, " and ");
+    text_ = text(listed(roots), " (operation", positions.size() > 1 ? "s " : " ", listed(positions), ")");
+    if (!operands_.empty()) text_ += ", where " + listed(operands_);
   }
   const std::string& result() const { return text_; }
 
@@ -44,7 +49,8 @@ class Expression {
         axes.push_back(axis_name(axis));
       arguments.push_back("over " + joined(axes, ","));
     }
-    return text(name_of(value.op), '(', joined(arguments, ", "), attributes_text(value.op, value.attributes), ')');
+    return text(name_of(value.op), '(', joined(arguments, ", "), attributes_text(value.op, value.attributes),
+                ')');
   }
 
   std::string operand(std::uint32_t i) {
@@ -75,8 +81,8 @@ class Expression {
 
 std::string part_text(const CanonicalGraph& graph, const std::vector<std::uint32_t>& operations) {
   if (operations.size() <= most_operations) return Expression(graph, operations).result();
-  return text("the ", operations.size(), " operations from ", operation_name(graph, operations.front()), " to ",
-              operation_name(graph, operations.back()));
+  return text("the ", operations.size(), " operations from ", operation_name(graph, operations.front()),
+              " to ", operation_name(graph, operations.back()));
 }
 
 std::string operation_name(const CanonicalGraph& graph, std::uint32_t value) {
@@ -100,9 +106,10 @@ std::string axes_text(const CanonicalGraph& graph, const Tensor& tensor) {
   return joined(axes, ", ");
 }
 
-std::string joined(const std::vector<std::string>& parts, const char* between) {
+std::string listed(const std::vector<std::string>& parts) {
   std::string result;
-  for (const std::string& part : parts) result += (result.empty() ? "" : between) + part;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    result += text(i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ", parts[i]);
   return result;
 }
 

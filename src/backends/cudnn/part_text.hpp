@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a diagnosis speaks of parts of a graph: in the letters and names of the graph's text, which stands below
-// it in the error.
+// How a diagnosis speaks of parts of a graph: in the letters and names of the graph's text, which stands
+// below it in the error.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -24,6 +24,7 @@ bool is_rounding(const Value& value);
 std::string strides_text(const CanonicalGraph& graph, const Tensor& tensor);
 std::string axes_text(const CanonicalGraph& graph, const Tensor& tensor);
 
-std::string joined(const std::vector<std::string>& parts, const char* between);
+/// "a, b and c"
+std::string listed(const std::vector<std::string>& parts);
 
 }  // namespace stiletto::detail::cudnn
