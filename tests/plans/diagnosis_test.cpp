@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What errors say of graphs that cuDNN has no plan for, for an absent H200: what would have one.
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "plans/fixture.hpp"
 
@@ -40,13 +42,19 @@ UnsupportedGraphError refusal(const CompileOptions& options, F f, const Args&...
   return UnsupportedGraphError("none");
 }
 
-/// what(), without cuDNN's version and without what its engines say in their own words.
+/// what(), of one version of cuDNN and without what its engines say in their own words.
 std::string text_of(const UnsupportedGraphError& error) {
   std::string text = error.what();
-  text.replace(text.find(error.library), error.library.size(), "cuDNN 9");
+  text.replace(text.find(error.library), error.library.size(), "cuDNN 9.19.0");
   for (std::size_t at = text.find("\n  eng"); at != std::string::npos; at = text.find("\n  eng"))
     text.erase(at, text.find('\n', at + 1) - at);
   return text;
+}
+
+void expect_in_documentation(const std::string& text) {
+  std::ifstream file(STILETTO_SOURCE_DIR "/docs/cudnn.md");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  EXPECT_NE(page.find("```text\n" + text + "```\n"), std::string::npos) << "docs/cudnn.md lacks\n" << text;
 }
 
 // ---- whole texts; docs/cudnn.md shows the first three
@@ -55,19 +63,21 @@ std::string text_of(const UnsupportedGraphError& error) {
 TEST_F(Diagnosis, an_operand_in_another_order) {
   auto sum = [](const Array& x, const Array& y) { return x + stiletto::transpose(y); };
   const auto error = refusal(on_h200(), sum, spec({64, 128}, f16), spec({128, 64}, f16));
-  EXPECT_EQ(text_of(error),
-            "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9; with arg1 of strides (128, 1) "
-            "over i, j instead of (1, 64) it has a plan: pass a copy that lies in memory like that\n"
-            "  lowering, 1 x 64 x 128: arg1 has gaps between its elements along every axis that cuDNN could "
-            "walk innermost; pass a copy() of it, in the order of the result\n"
-            "  lowering, 1 x 128 x 64: arg0 has gaps between its elements along every axis that cuDNN could "
-            "walk innermost; pass a copy() of it, in the order of the result\n"
-            "graph\n"
-            "  axes i=64 j=128\n"
-            "  %0 = arg0: float16[i,j] strides (128, 1)\n"
-            "  %1 = arg1: float16[i,j] strides (1, 64)\n"
-            "  %2 = add(%0, %1): float16[i,j]\n"
-            "  %2 -> out0: float16[i,j] strides (128, 1)\n");
+  EXPECT_EQ(
+      text_of(error),
+      "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9.19.0; with arg1 of strides (128, 1) "
+      "over i, j instead of (1, 64) it has a plan: pass a copy that lies in memory like that\n"
+      "  lowering, 1 x 64 x 128: arg1 has gaps between its elements along every axis that cuDNN could "
+      "walk innermost; pass a copy() of it, in the order of the result\n"
+      "  lowering, 1 x 128 x 64: arg0 has gaps between its elements along every axis that cuDNN could "
+      "walk innermost; pass a copy() of it, in the order of the result\n"
+      "graph\n"
+      "  axes i=64 j=128\n"
+      "  %0 = arg0: float16[i,j] strides (128, 1)\n"
+      "  %1 = arg1: float16[i,j] strides (1, 64)\n"
+      "  %2 = add(%0, %1): float16[i,j]\n"
+      "  %2 -> out0: float16[i,j] strides (128, 1)\n");
+  expect_in_documentation(text_of(error));
 }
 
 TEST_F(Diagnosis, odd_extents) {
@@ -75,7 +85,7 @@ TEST_F(Diagnosis, odd_extents) {
       on_h200(), [](const Array& x, const Array& w) { return stiletto::relu(matmul(x, w)); },
       spec({64, 100}, f8), spec({100, 96}, f8));
   EXPECT_EQ(text_of(error),
-            "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9: a product with a matrix of "
+            "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9.19.0: a product with a matrix of "
             "float8_e4m3 whose rows are no multiple of 16 elements; with k=112 instead of 100, a multiple of "
             "16, it has a plan: pad arg0 and arg1\n"
             "  smallest part refused: matmul(arg0, arg1, over k) (operation 2), where arg0 is "
@@ -87,22 +97,25 @@ TEST_F(Diagnosis, odd_extents) {
             "  %2 = matmul(%0, %1, over k): float32[i,j]\n"
             "  %3 = relu(%2): float32[i,j]\n"
             "  %3 -> out0: float32[i,j] strides (96, 1)\n");
+  expect_in_documentation(text_of(error));
 }
 
 TEST_F(Diagnosis, a_product_and_its_softmax) {
   auto f = [](const Array& x, const Array& w) { return stiletto::softmax(matmul(x, w)); };
   const auto error = refusal(on_h200(), f, spec({64, 128}, f16), spec({128, 96}, f16));
-  EXPECT_EQ(text_of(error),
-            "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9; without softmax (operation 3) "
-            "it has a plan: return what that reads, and compute it on the CPU\n"
-            "  smallest part refused: softmax(%2, over j) (operation 3), where %2 is float16[i=64,j=96]\n"
-            "graph\n"
-            "  axes i=64 j=96 k=128\n"
-            "  %0 = arg0: float16[i,k] strides (128, 1)\n"
-            "  %1 = arg1: float16[j,k] strides (1, 96)\n"
-            "  %2 = matmul(%0, %1, over k): float16[i,j]\n"
-            "  %3 = softmax(%2, over j): float16[i,j]\n"
-            "  %3 -> out0: float16[i,j] strides (96, 1)\n");
+  EXPECT_EQ(
+      text_of(error),
+      "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9.19.0; without softmax (operation 3) "
+      "it has a plan: return what that reads, and compute it on the CPU\n"
+      "  smallest part refused: softmax(%2, over j) (operation 3), where %2 is float16[i=64,j=96]\n"
+      "graph\n"
+      "  axes i=64 j=96 k=128\n"
+      "  %0 = arg0: float16[i,k] strides (128, 1)\n"
+      "  %1 = arg1: float16[j,k] strides (1, 96)\n"
+      "  %2 = matmul(%0, %1, over k): float16[i,j]\n"
+      "  %3 = softmax(%2, over j): float16[i,j]\n"
+      "  %3 -> out0: float16[i,j] strides (96, 1)\n");
+  expect_in_documentation(text_of(error));
 }
 
 TEST_F(Diagnosis, a_product_of_a_product) {
@@ -112,7 +125,8 @@ TEST_F(Diagnosis, a_product_of_a_product) {
   const auto error = refusal(on_h200(), f, spec({64, 128}, f16), spec({128, 96}, f16), spec({96, 32}, f16));
   EXPECT_EQ(
       text_of(error),
-      "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9: a product of a product; store the "
+      "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9.19.0: a product of a product; store "
+      "the "
       "first and multiply it in a call of its own; as two functions it has plans: return the result of gelu "
       "(operation 4) from the first and pass it to the second\n"
       "  smallest part refused: matmul(gelu(matmul(arg0, arg1, over k)), arg2, over l) (operations 3, 4 and "
@@ -132,17 +146,18 @@ TEST_F(Diagnosis, a_product_of_a_product) {
 TEST_F(Diagnosis, float64) {
   auto f = [](const Array& x) { return stiletto::exp(x) * 2.0; };
   const auto error = refusal(on_h200(), f, spec({64, 128}, f64));
-  EXPECT_EQ(text_of(error),
-            "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9: cuDNN computes with float64 in "
-            "products only; with arg0 as float32 instead of float64 it has a plan\n"
-            "  smallest part refused: exp(arg0) (operation 1), where arg0 is float64[i=8192]\n"
-            "graph\n"
-            "  axes i=8192\n"
-            "  %0 = arg0: float64[i] strides (1)\n"
-            "  %1 = exp(%0): float64[i]\n"
-            "  %2 = scalar0: float32\n"
-            "  %3 = multiply(%1, %2): float64[i]\n"
-            "  %3 -> out0: float64[i] strides (1)\n");
+  EXPECT_EQ(
+      text_of(error),
+      "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9.19.0: cuDNN computes with float64 in "
+      "products only; with arg0 as float32 instead of float64 it has a plan\n"
+      "  smallest part refused: exp(arg0) (operation 1), where arg0 is float64[i=8192]\n"
+      "graph\n"
+      "  axes i=8192\n"
+      "  %0 = arg0: float64[i] strides (1)\n"
+      "  %1 = exp(%0): float64[i]\n"
+      "  %2 = scalar0: float32\n"
+      "  %3 = multiply(%1, %2): float64[i]\n"
+      "  %3 -> out0: float64[i] strides (1)\n");
 }
 
 // ---- others ---------------------------------------------------------------------------------------------
