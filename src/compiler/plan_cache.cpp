@@ -186,9 +186,9 @@ std::string hex(std::uint64_t hash) {
 }
 /// The executable's name takes time to make up, so it is done for logs only.
 void log_entry(const char* event, std::uint64_t hash, const Outcome& outcome) {
-  log(LogTopic::cache, text(event, ' ', hex(hash), ": ",
-                            outcome.executable ? outcome.executable->expression()
-                                               : "refused for " + outcome.refusal->target));
+  log(LogTopic::cache,
+      text(event, ' ', hex(hash), ": ",
+           outcome.executable ? outcome.executable->expression() : "refused for " + outcome.refusal->target));
 }
 
 struct CacheState {

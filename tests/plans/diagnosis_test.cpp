@@ -70,7 +70,7 @@ TEST_F(Diagnosis, an_operand_in_another_order) {
   EXPECT_EQ(
       text_of(error),
       "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9.19.0; with arg1 of strides (128, 1) "
-      "over i, j instead of (1, 64) it has a plan: pass a copy that lies in memory like that\n"
+      "over i,j instead of (1, 64) it has a plan: pass a copy that lies in memory like that\n"
       "  lowering, 1 x 64 x 128: arg1 has gaps between its elements along every axis that cuDNN could "
       "walk innermost; pass a copy() of it, in the order of the result\n"
       "  lowering, 1 x 128 x 64: arg0 has gaps between its elements along every axis that cuDNN could "
@@ -181,7 +181,7 @@ TEST_F(Diagnosis, hints) {
     return matmul(stiletto::exp(stiletto::slice(x, {stiletto::Slice{}, stiletto::Slice{1, 129}})), w);
   };
   EXPECT_EQ(hint(add, spec({64, 128}, f16), spec({64, 128}, f16, {128, -1})),
-            "with arg1 of strides (128, 1) over i, j instead of (128, -1) it has a plan: pass a copy() of "
+            "with arg1 of strides (128, 1) over i,j instead of (128, -1) it has a plan: pass a copy() of "
             "that view");
   EXPECT_EQ(hint(squares, spec({64}, DType::int32)), "with arg0 as float32 instead of int32 it has a plan");
   EXPECT_EQ(hint(columns, spec({64, 128}, f32)), "with arg0 as bfloat16 instead of float32 it has a plan");

@@ -65,7 +65,7 @@ TEST(Diagnosis, a_transposed_operand) {
   const auto graph = unit::lower(sum_of, on_cpu({4, 8}), on_cpu({4, 8}, f32, {1, 4})).graph;
   const Diagnosis d = found(graph, rows_only);
   EXPECT_EQ(d.variant,
-            "with arg1 of strides (8, 1) over i, j instead of (1, 4) it has a plan: pass a copy that lies in "
+            "with arg1 of strides (8, 1) over i,j instead of (1, 4) it has a plan: pass a copy that lies in "
             "memory "
             "like that");
   EXPECT_EQ(d.part, "") << "it is one operation";
@@ -76,7 +76,7 @@ TEST(Diagnosis, operands_with_gaps) {
   const auto graph = unit::lower(sum_of, on_cpu({4, 8}, f32, {32, 2}), on_cpu({4, 8}, f32, {16, -1})).graph;
   const Diagnosis d = found(graph, [](const CanonicalGraph& g) { return g.extents.size() == 1; });
   EXPECT_EQ(d.variant,
-            "with arg0 of strides (8, 1) over i, j instead of (32, 2) and arg1 of strides (8, 1) over i, j "
+            "with arg0 of strides (8, 1) over i,j instead of (32, 2) and arg1 of strides (8, 1) over i,j "
             "instead of "
             "(16, -1) it has a plan: pass a copy() of that view");
 }
@@ -86,7 +86,7 @@ TEST(Diagnosis, a_destination) {
   const auto graph = unit::lower(store, on_cpu({4, 8}, f32, {20, 2}), on_cpu({4, 8})).graph;
   EXPECT_EQ(
       found(graph, rows_only).variant,
-      "with arg0 of strides (8, 1) over i, j instead of (20, 2) it has a plan: store to such an array, and "
+      "with arg0 of strides (8, 1) over i,j instead of (20, 2) it has a plan: store to such an array, and "
       "copy from there");
 }
 
@@ -96,7 +96,7 @@ TEST(Diagnosis, a_result_in_another_order) {
   };
   const auto graph = unit::lower(both, on_cpu({4, 8})).graph;
   EXPECT_EQ(found(graph, rows_only).variant,
-            "with out1 of strides (8, 1) over i, j instead of (1, 4) it has a plan: return it in that order");
+            "with out1 of strides (8, 1) over i,j instead of (1, 4) it has a plan: return it in that order");
 }
 
 TEST(Diagnosis, alignment) {

@@ -166,7 +166,8 @@ class CudnnBackend : public Backend {
     }
 
     std::unique_ptr<const Plan> plan(const EngineGraph& graph) {
-      if (log_enabled(LogTopic::plan)) log(LogTopic::plan, text("trying ", graph.form, " for ", origin.target));
+      if (log_enabled(LogTopic::plan))
+        log(LogTopic::plan, text("trying ", graph.form, " for ", origin.target));
       if (!present && has_driver()) return plan_elsewhere(graph);
       std::optional<CurrentDevice> current;
       if (present) current.emplace(device.index());

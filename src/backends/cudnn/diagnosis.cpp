@@ -151,7 +151,7 @@ class Search {
         apply(variant, change);
         const Tensor &before = tensor_at(loose[change]), &after = tensor_at(variant, loose[change]);
         changes.push_back(text(before.name, " of strides ", strides_text(graph_, after), " over ",
-                               axes_text(graph_, before), " instead of ", strides_text(graph_, before)));
+                               graph_.axes_text(before.axes), " instead of ", strides_text(graph_, before)));
       }
       return text("with ", listed(changes), " it has a plan: ", way_to(picked(loose, chosen), own_order));
     }

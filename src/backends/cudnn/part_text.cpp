@@ -43,12 +43,7 @@ class Expression {
     if (is_rounding(value)) return show(value.inputs[0]);
     std::vector<std::string> arguments;
     for (std::size_t k = 0; k < value.arity; ++k) arguments.push_back(show(value.inputs[k]));
-    if (value.contracted.any()) {
-      std::vector<std::string> axes;
-      for (std::size_t axis : axes_of(value.contracted, graph_.extents.size()))
-        axes.push_back(axis_name(axis));
-      arguments.push_back("over " + joined(axes, ","));
-    }
+    if (value.contracted.any()) arguments.push_back("over " + graph_.axes_text(value.contracted));
     return text(name_of(value.op), '(', joined(arguments, ", "), attributes_text(value.op, value.attributes),
                 ')');
   }
@@ -98,12 +93,6 @@ std::string strides_text(const CanonicalGraph& graph, const Tensor& tensor) {
   for (std::size_t axis : axes_of(tensor.axes, graph.extents.size()))
     strides.push_back(text(tensor.strides[axis]));
   return text('(', joined(strides, ", "), ')');
-}
-
-std::string axes_text(const CanonicalGraph& graph, const Tensor& tensor) {
-  std::vector<std::string> axes;
-  for (std::size_t axis : axes_of(tensor.axes, graph.extents.size())) axes.push_back(axis_name(axis));
-  return joined(axes, ", ");
 }
 
 std::string listed(const std::vector<std::string>& parts) {

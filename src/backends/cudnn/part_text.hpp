@@ -20,9 +20,8 @@ std::string operation_name(const CanonicalGraph& graph, std::uint32_t value);
 /// A cast that no trace has: what canonicalize rounds a computed operand of a product by.
 bool is_rounding(const Value& value);
 
-/// "(128, 1)" and "i, k", outermost axis of the graph first.
+/// "(128, 1)", outermost axis of the graph first.
 std::string strides_text(const CanonicalGraph& graph, const Tensor& tensor);
-std::string axes_text(const CanonicalGraph& graph, const Tensor& tensor);
 
 /// "a, b and c"
 std::string listed(const std::vector<std::string>& parts);
