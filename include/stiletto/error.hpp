@@ -62,6 +62,7 @@ struct STILETTO_API UnsupportedGraphError : Error {
   std::vector<EngineReason> reasons;       ///< one per engine asked
   std::optional<std::string> excluded_by;  ///< the option that removed the last candidates, if one did
   std::string hint;                        ///< nearest accepted variant, or empty
+  std::string part;                        ///< the smallest part that is refused, or empty
 };
 
 }  // namespace stiletto

@@ -100,6 +100,7 @@ struct Refusal {
   std::vector<EngineReason> reasons;
   std::optional<std::string> excluded_by;  // the option that removed the last candidates
   std::string hint;                        // the way out, a clause
+  std::string part = {};                   // the smallest part that is refused, where that is known
 };
 [[noreturn]] void throw_unsupported(const CanonicalGraph& graph, Refusal refusal);
 /// Why a backend that accumulates in float32 and float64 refuses another compute_dtype, but for the target

@@ -76,4 +76,7 @@ struct CanonicalGraph {
   std::string to_json() const;
 };
 
+/// The letter of an axis in the graph's text: "i", "j", …
+std::string axis_name(std::size_t axis);
+
 }  // namespace stiletto::detail

@@ -6,12 +6,13 @@
 #include "graph/print.hpp"
 
 namespace stiletto::detail {
-namespace {
 
 std::string axis_name(std::size_t axis) {
   constexpr std::size_t letters = 18;  // i … z
   return axis < letters ? std::string(1, static_cast<char>('i' + axis)) : text('x', axis);
 }
+
+namespace {
 
 std::string typed(const CanonicalGraph& graph, DType dtype, const AxisMask& axes) {
   const std::string names = graph.axes_text(axes);

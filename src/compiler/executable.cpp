@@ -37,8 +37,9 @@ void check_options(const CompileOptions& options) {
   if (!is_floating(options.compute_dtype)) refuse("compute_dtype", options.compute_dtype, floats);
 }
 
-/// The one device of a trace's arrays.
-Device common_device(const Trace& trace) {
+}  // namespace
+
+Device Executable::device_of(const Trace& trace) {
   std::optional<Device> device;
   std::string first;
   auto join = [&](Device next, const std::string& name) {
@@ -57,8 +58,6 @@ Device common_device(const Trace& trace) {
   return device.value_or(Device::cpu());
 }
 
-}  // namespace
-
 std::shared_ptr<const Executable> Executable::build(const Trace& trace, const CompileOptions& options,
                                                     std::span<const Array> examples) {
   check_options(options);
@@ -69,7 +68,7 @@ std::shared_ptr<const Executable> Executable::build(const Trace& trace, const Co
   trace.verify();
   const auto result = std::make_shared<Executable>();
   Executable& e = *result;
-  e.device_ = common_device(trace);
+  e.device_ = device_of(trace);
   if (options.target && e.device_.is_cpu())
     throw DeviceError(text("compile: the option target is a GPU, and the arrays are on ", e.device_,
                            "; pass spec(shape, dtype) or arrays on a GPU"));

@@ -19,6 +19,8 @@ struct CallFrame;
 
 class Executable : public std::enable_shared_from_this<Executable> {
  public:
+  /// The one device of a trace's arrays, the CPU without any; ArgumentError where there are several.
+  static Device device_of(const Trace& trace);
   /// Lowers the trace and builds its plan.
   /// `examples`: the arrays and numbers it was traced with, where plans are to be timed on them.
   static std::shared_ptr<const Executable> build(const Trace& trace, const CompileOptions& options,

@@ -4,6 +4,7 @@
 #include "compiler/plan_cache.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <iomanip>
 #include <list>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "core/log.hpp"
 #include "core/text.hpp"
+#include "stiletto/error.hpp"
 
 namespace stiletto::detail {
 namespace {
@@ -153,10 +155,26 @@ std::uint64_t hash_of(const Trace& trace, const CompileOptions& options) {
 
 namespace {
 
+/// What became of a trace: its executable, or why it has none.
+struct Outcome {
+  std::shared_ptr<const Executable> executable;
+  std::shared_ptr<const UnsupportedGraphError> refusal;
+
+  explicit operator bool() const { return executable || refusal; }
+  std::size_t bytes() const {
+    if (executable) return executable->bytes();
+    return sizeof(UnsupportedGraphError) + 2 * std::strlen(refusal->what());  // the text and its parts
+  }
+  std::shared_ptr<const Executable> get() const {
+    if (refusal) throw UnsupportedGraphError(*refusal);
+    return executable;
+  }
+};
+
 struct Entry {
   std::uint64_t hash;
   Key key;
-  std::shared_ptr<const Executable> executable;
+  Outcome outcome;
   int device;
 };
 using Entries = std::list<Entry>;
@@ -167,8 +185,10 @@ std::string hex(std::uint64_t hash) {
   return out.str();
 }
 /// The executable's name takes time to make up, so it is done for logs only.
-void log_entry(const char* event, std::uint64_t hash, const Executable& executable) {
-  log(LogTopic::cache, text(event, ' ', hex(hash), ": ", executable.expression()));
+void log_entry(const char* event, std::uint64_t hash, const Outcome& outcome) {
+  log(LogTopic::cache,
+      text(event, ' ', hex(hash), ": ",
+           outcome.executable ? outcome.executable->expression() : "refused for " + outcome.refusal->target));
 }
 
 struct CacheState {
@@ -179,20 +199,19 @@ struct CacheState {
   std::size_t bytes = 0;
   std::atomic<std::size_t> hits{0}, misses{0};
 
-  std::shared_ptr<const Executable> find(std::uint64_t hash, const Trace& trace,
-                                         const CompileOptions& options) {
+  Outcome find(std::uint64_t hash, const Trace& trace, const CompileOptions& options) {
     const auto [begin, end] = table.equal_range(hash);
     for (auto it = begin; it != end; ++it) {
       if (!matches(it->second->key, trace, options)) continue;
       Entries& entries = by_device[it->second->device];
       entries.splice(entries.begin(), entries, it->second);
-      return it->second->executable;
+      return it->second->outcome;
     }
-    return nullptr;
+    return {};
   }
   void insert(Entry entry) {
     Entries& entries = by_device[entry.device];
-    bytes += entry.executable->bytes();
+    bytes += entry.outcome.bytes();
     const std::uint64_t hash = entry.hash;
     entries.push_front(std::move(entry));
     table.emplace(hash, entries.begin());
@@ -209,7 +228,7 @@ struct CacheState {
             table.erase(it);
             break;
           }
-        bytes -= last->executable->bytes();
+        bytes -= last->outcome.bytes();
         evicted.splice(evicted.end(), entries, last);
       }
     return evicted;
@@ -219,7 +238,7 @@ struct CacheState {
 /// What trim() gave, once the lock is released.
 void log_evicted(const Entries& evicted) {
   if (!evicted.empty() && log_enabled(LogTopic::cache))
-    for (const Entry& entry : evicted) log_entry("evicted", entry.hash, *entry.executable);
+    for (const Entry& entry : evicted) log_entry("evicted", entry.hash, entry.outcome);
 }
 
 /// Never destroyed: arrays and threads may outlive static destruction.
@@ -228,37 +247,43 @@ CacheState& cache() {
   return state;
 }
 
+Outcome build(const Trace& trace, const CompileOptions& options, std::span<const Array> examples) try {
+  return {Executable::build(trace, options, examples), nullptr};
+} catch (const UnsupportedGraphError& refusal) {
+  return {nullptr, std::make_shared<const UnsupportedGraphError>(refusal)};
+}
+
 }  // namespace
 
 std::shared_ptr<const Executable> find_or_build(const Trace& trace, const CompileOptions& options,
                                                 std::span<const Array> examples) {
   CacheState& c = cache();
   const std::uint64_t hash = hash_of(trace, options);
-  std::shared_ptr<const Executable> found;
+  Outcome found;
   {
     const std::lock_guard lock(c.mutex);
     found = c.find(hash, trace, options);
   }
   if (found) {
     c.hits.fetch_add(1, std::memory_order_relaxed);
-    if (log_enabled(LogTopic::cache)) log_entry("hit", hash, *found);
-    return found;
+    if (log_enabled(LogTopic::cache)) log_entry("hit", hash, found);
+    return found.get();
   }
   c.misses.fetch_add(1, std::memory_order_relaxed);
   if (log_enabled(LogTopic::cache))
     log(LogTopic::cache, text("miss ", hex(hash), ": ", trace.nodes().size(), " nodes to compile"));
-  auto built = Executable::build(trace, options, examples);
-  const int device = built->device().is_cpu() ? -1 : built->device().index();
-  Entry entry{hash, Key(trace, options), built, device};
+  const Outcome built = build(trace, options, examples);
+  const Device device = Executable::device_of(trace);
+  Entry entry{hash, Key(trace, options), built, device.is_cpu() ? -1 : device.index()};
   Entries evicted;
   {
     const std::lock_guard lock(c.mutex);
-    if (auto other = c.find(hash, trace, options)) return other;  // another thread was as fast
+    if (const Outcome other = c.find(hash, trace, options)) return other.get();  // another thread was as fast
     c.insert(std::move(entry));
     evicted = c.trim();
   }
   log_evicted(evicted);
-  return built;
+  return built.get();
 }
 
 }  // namespace stiletto::detail

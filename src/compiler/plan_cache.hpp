@@ -11,8 +11,9 @@ namespace stiletto::detail {
 /// The key's hash; equality is checked member by member on a hit.
 std::uint64_t hash_of(const Trace& trace, const CompileOptions& options);
 
-/// Looks the trace up, or builds and remembers its executable (see Executable::build). What building throws
-/// leaves the cache as it was.
+/// Looks the trace up, or builds and remembers its executable (see Executable::build). That no engine takes
+/// it is remembered as well, and thrown again with the same text; what else building throws leaves the cache
+/// as it was.
 std::shared_ptr<const Executable> find_or_build(const Trace& trace, const CompileOptions& options,
                                                 std::span<const Array> examples);
 

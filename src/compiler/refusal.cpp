@@ -11,6 +11,7 @@ void throw_unsupported(const CanonicalGraph& graph, Refusal refusal) {
   if (one) what += ": " + refusal.reasons[0].reason;
   if (refusal.excluded_by) what += text(" (option ", *refusal.excluded_by, ")");
   if (!refusal.hint.empty()) what += "; " + refusal.hint;
+  if (!refusal.part.empty()) what += "\n  smallest part refused: " + refusal.part;
   if (!one)
     for (const EngineReason& reason : refusal.reasons)
       what += text("\n  ", reason.engine, ": ", reason.reason);
@@ -21,6 +22,7 @@ void throw_unsupported(const CanonicalGraph& graph, Refusal refusal) {
   error.reasons = std::move(refusal.reasons);
   error.excluded_by = std::move(refusal.excluded_by);
   error.hint = std::move(refusal.hint);
+  error.part = std::move(refusal.part);
   throw error;
 }
 

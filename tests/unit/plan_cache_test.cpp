@@ -346,12 +346,49 @@ TEST_F(PlanCacheTest, a_refused_plan_is_refused_again_with_the_same_text) {
     return unit::error_of(
         [&] { jit({.compute_dtype = DType::float16}, [](const Array& a) { return a * 2; }, x); });
   };
-  const std::string text = refused();
+  std::string text;
+  EXPECT_TRUE(compiles([&] { text = refused(); }));
   EXPECT_EQ(text.rfind("UnsupportedGraphError: ", 0), 0U) << text;
-  EXPECT_EQ(refused(), text);
-  EXPECT_EQ(plan_cache().entries(), 0U);
+  EXPECT_EQ(plan_cache().entries(), 1U);
+  EXPECT_GT(plan_cache().bytes(), text.size());
+  EXPECT_FALSE(compiles([&] { EXPECT_EQ(refused(), text); })) << "it is remembered";
+  EXPECT_TRUE(compiles([&] { jit(twice, x); })) << "under these options";
+  plan_cache().clear();
   EXPECT_EQ(plan_cache().bytes(), 0U);
-  EXPECT_TRUE(compiles([&] { jit(twice, x); }));
+  EXPECT_TRUE(compiles([&] { EXPECT_EQ(refused(), text); }));
+}
+
+TEST_F(PlanCacheTest, a_remembered_refusal_has_all_its_facts) {
+  const Array x = stiletto::ones({64, 64});
+  plan_cache().clear();
+  for (int call = 0; call < 2; ++call) {
+    try {
+      jit({.max_workspace = 0}, [](const Array& a) { return stiletto::softmax(a); }, x);
+      FAIL() << "it has a plan";
+    } catch (const stiletto::UnsupportedGraphError& error) {
+      EXPECT_EQ(error.excluded_by, "max_workspace");
+      EXPECT_EQ(error.reasons.size(), 1U);
+      EXPECT_NE(error.graph.find("softmax"), std::string::npos) << error.graph;
+      EXPECT_EQ(error.hint.rfind("allow max_workspace of ", 0), 0U) << error.hint;
+    }
+  }
+}
+
+TEST_F(PlanCacheTest, refusals_leave_as_plans_do) {
+  plan_cache().clear();
+  plan_cache().set_capacity(2);
+  auto refused = [&](std::int64_t n) {
+    const Array x = stiletto::ones({n});
+    EXPECT_THROW(jit({.compute_dtype = DType::float16}, twice, x), stiletto::UnsupportedGraphError);
+  };
+  for (std::int64_t n = 1; n <= 5; ++n) EXPECT_TRUE(compiles([&] { refused(n); }));
+  EXPECT_EQ(plan_cache().entries(), 2U);
+  EXPECT_FALSE(compiles([&] { refused(5); }));
+  EXPECT_FALSE(compiles([&] { refused(4); }));
+  EXPECT_TRUE(compiles([&] { refused(1); }));
+  plan_cache().set_capacity(0);
+  EXPECT_EQ(plan_cache().bytes(), 0U);
+  EXPECT_TRUE(compiles([&] { refused(1); })) << "without a cache it is refused all the same";
 }
 
 TEST_F(PlanCacheTest, a_call_that_is_refused_keeps_its_plan) {

@@ -5,10 +5,10 @@
 
 #include "backends/cudnn/cuda_runtime.hpp"
 #include "backends/cudnn/cudnn_plan.hpp"
+#include "backends/cudnn/explanation.hpp"
 #include "backends/cudnn/fill_plan.hpp"
 #include "backends/cudnn/frontend.hpp"
 #include "backends/cudnn/handles.hpp"
-#include "backends/cudnn/in_the_way.hpp"
 #include "backends/cudnn/libraries.hpp"
 #include "backends/cudnn/lower.hpp"
 #include "backends/cudnn/plan_request.hpp"
@@ -78,25 +78,20 @@ class CudnnBackend : public Backend {
       refused->library = attempt.origin.library;
       throw_unsupported(graph, std::move(*refused));
     }
-    std::string refusal;
-    const std::vector<Geometry> ways = geometries(graph, refusal);
-    for (const Geometry& geometry : ways) {
-      const bool last_resort = geometry.carrier != Carrier::none;
-      if (last_resort && attempt.tuner && !attempt.tuner->empty()) continue;
-      try {
-        if (auto plan = attempt.plan(lower(graph, geometry))) return plan;
-      } catch (const NotLowered& not_lowered) {
-        attempt.note("lowering", geometry.form, not_lowered.reason);
-      }
-    }
+    if (auto plan = attempt.plan(graph)) return plan;
     if (attempt.tuner) {
       if (auto best = attempt.tuner->best()) return best;
     }
-    if (ways.empty()) attempt.reasons.push_back({"lowering", refusal});
     if (!attempt.excluded_by && !tf32_allowed() && multiplies_float32(graph))
       attempt.excluded_by = "set_allow_tf32";
-    throw_unsupported(graph, {attempt.origin.target, attempt.origin.library, attempt.reasons,
-                              attempt.excluded_by, attempt.way_out(graph)});
+    const PlanOptions& options = attempt.options;
+    Refusal refusal{attempt.origin.target, attempt.origin.library, attempt.reasons, attempt.excluded_by, {}};
+    const Questions questions{
+        [&](const CanonicalGraph& other) { return Attempt(options, device).proposes(other); },
+        [&](const CanonicalGraph& other) { return Attempt(options, device).plan(other) != nullptr; }};
+    const auto under = [&](const PlanOptions& others) { return Attempt(others, device).plan(graph); };
+    explain(graph, options, questions, under, refusal);
+    throw_unsupported(graph, std::move(refusal));
   }
 
   static std::string library_here() {
@@ -133,24 +128,55 @@ class CudnnBackend : public Backend {
       origin = {text(properties.name, " (sm_", properties.sm, ")"), library_here(), tf32_allowed()};
     }
 
-    std::string way_out(const CanonicalGraph& graph) const {
-      if (excluded_by) return "leave that option at its default";
-      const std::string strides = in_the_way(graph);
-      return !strides.empty() ? strides
-                              : "compile parts of it to find the one without an engine (supports says so "
-                                "without throwing), or run it on the CPU";
+    /// Null with the reasons noted.
+    std::unique_ptr<const Plan> plan(const CanonicalGraph& graph) {
+      std::unique_ptr<const Plan> result;
+      in_every_way(graph, [&](const EngineGraph& engine) { return (result = plan(engine)) != nullptr; });
+      return result;
+    }
+
+    /// Whether cuDNN has something to try; another process, which builds at once, is not asked.
+    bool proposes(const CanonicalGraph& graph) {
+      return in_every_way(graph, [&](const EngineGraph& engine) {
+        std::optional<CurrentDevice> current;
+        if (present) current.emplace(device.index());
+        return (!present && has_driver()) || candidates(engine).any();
+      });
+    }
+
+    /// Lowers in one way after the other, until `takes` does.
+    template <class Takes>
+    bool in_every_way(const CanonicalGraph& graph, const Takes& takes) {
+      std::string refusal;
+      const std::vector<Geometry> ways = geometries(graph, refusal);
+      for (const Geometry& geometry : ways) {
+        const bool last_resort = geometry.carrier != Carrier::none;
+        if (last_resort && tuner && !tuner->empty()) continue;
+        try {
+          if (takes(lower(graph, geometry))) return true;
+        } catch (const NotLowered& not_lowered) {
+          note("lowering", geometry.form, not_lowered.reason);
+        }
+      }
+      if (ways.empty()) reasons.push_back({"lowering", refusal});
+      return false;
+    }
+
+    Candidates candidates(const EngineGraph& graph) const {
+      return {graph, options, present ? handle_for(device.index(), nullptr) : nullptr,
+              &TargetAccess::properties(*target)};
     }
 
     std::unique_ptr<const Plan> plan(const EngineGraph& graph) {
-      if (log_enabled(LogTopic::plan)) log(LogTopic::plan, text("trying ", graph.form, " for ", origin.target));
+      if (log_enabled(LogTopic::plan))
+        log(LogTopic::plan, text("trying ", graph.form, " for ", origin.target));
       if (!present && has_driver()) return plan_elsewhere(graph);
       std::optional<CurrentDevice> current;
       if (present) current.emplace(device.index());
-      Candidates candidates(graph, options, present ? handle_for(device.index(), nullptr) : nullptr,
-                            &TargetAccess::properties(*target));
+      Candidates proposed = candidates(graph);
       std::unique_ptr<const Plan> result;
       while (!tuner || tuner->has_time()) {
-        auto built = candidates.next();
+        auto built = proposed.next();
         if (!built) break;
         const std::string engine = built->engine();
         auto plan = std::make_unique<CudnnPlan>(graph, std::move(built), origin, device.index(), present);
@@ -163,9 +189,9 @@ class CudnnBackend : public Backend {
           result = std::move(plan);
           break;
         }
-        candidates.reasons.push_back({engine, problem});
+        proposed.reasons.push_back({engine, problem});
       }
-      note(graph, candidates.reasons, candidates.excluded_by);
+      note(graph, proposed.reasons, proposed.excluded_by);
       return result;
     }
 

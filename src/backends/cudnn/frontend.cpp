@@ -500,6 +500,8 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
 
 Candidates::~Candidates() = default;
 
+bool Candidates::any() const { return state_->count > 0; }
+
 std::unique_ptr<const BuiltGraph> Candidates::next() {
   while (state_->index < state_->count) {
     const std::int64_t index = state_->index++;

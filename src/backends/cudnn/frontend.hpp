@@ -52,6 +52,8 @@ class Candidates {
   Candidates(const Candidates&) = delete;
   Candidates& operator=(const Candidates&) = delete;
   ~Candidates();
+  /// Whether there is a plan to try, built or not.
+  bool any() const;
   /// The next plan that can be built; null when there are no more.
   std::unique_ptr<const BuiltGraph> next();
   std::vector<EngineReason> reasons;
