@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "compiler/backend.hpp"
 
 namespace stiletto::detail {
 
 std::vector<Region> Plan::regions(const CanonicalGraph& graph) const {
   Region whole;
-  whole.label = describe();
-  whole.label.erase(0, whole.label.find_first_not_of(' '));
-  whole.label.erase(whole.label.find_last_not_of('\n') + 1);
+  const std::string plan = describe();  // lines behind the first say more about it
+  const std::size_t begin = std::min(plan.find_first_not_of(' '), plan.size());
+  whole.label = plan.substr(begin, plan.find('\n', begin) - begin);
   for (std::uint32_t v = 0; v < graph.values.size(); ++v)
     if (graph.values[v].kind == Value::Kind::operation) whole.values.push_back(v);
   return {std::move(whole)};
