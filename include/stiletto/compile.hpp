@@ -104,8 +104,9 @@ class STILETTO_API Graph {
   /// Exactly what calling the Compiled does, on the memory in the bindings.
   void execute(const Bindings&) const;
   std::string to_string() const;  ///< the recorded trace, the canonical graph and the plan, as text
-  std::string to_dot() const;     ///< the canonical graph for Graphviz
+  std::string to_dot() const;     ///< the canonical graph for Graphviz, with what the plan runs as one
   std::string to_json() const;    ///< the canonical graph
+  std::string to_html() const;    ///< a page for a browser, in one file: all of these, drawn and as text
 
  private:
   friend class detail::Executable;

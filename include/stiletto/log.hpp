@@ -26,6 +26,6 @@ using LogSink = std::function<void(LogTopic topic, const std::string& text)>;
 /// Logs these topics and no others, from now on, for all threads; no topics: nothing. Without a sink each
 /// line goes to standard error behind "stiletto: plan: ". Until the first call the environment variable
 /// STILETTO_LOG decides, which is read once: names of topics with commas between them, or "all".
-STILETTO_API void set_log(std::vector<LogTopic> topics, LogSink sink = {});
+STILETTO_API void set_log(const std::vector<LogTopic>& topics, LogSink sink = {});
 
 }  // namespace stiletto

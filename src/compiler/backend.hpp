@@ -67,6 +67,9 @@ class Plan {
   virtual std::string describe() const = 0;
   /// What Backend::load needs besides the graph; nothing where the plan is made anew.
   virtual void save(Writer&) const {}
+  /// Which operations run as one, in the order in which they run: each operation of the graph in one region,
+  /// the first that computes it. Unless a plan says otherwise all are one.
+  virtual std::vector<Region> regions(const CanonicalGraph& graph) const;
 };
 
 class Backend {

@@ -60,6 +60,12 @@ struct Store {
       0;  // values recorded from here on come after it; an output comes after everything
 };
 
+/// Operations that a plan runs as one, for drawings.
+struct Region {
+  std::string label;                  // what the plan calls it, one line
+  std::vector<std::uint32_t> values;  // ascending
+};
+
 struct CanonicalGraph {
   std::vector<std::int64_t> extents;  // per axis, none is 1; an extent of 0 never reaches a backend
   std::vector<Tensor> tensors;        // read
@@ -72,11 +78,8 @@ struct CanonicalGraph {
   std::int64_t size_of(const AxisMask& axes) const;   // product of the extents; fits 64 bits by construction
   std::string axes_text(const AxisMask& axes) const;  // "i,k"
   std::string to_string() const;
-  std::string to_dot() const;
+  std::string to_dot(const std::vector<Region>& regions = {}) const;
   std::string to_json() const;
 };
-
-/// The letter of an axis in the graph's text: "i", "j", …
-std::string axis_name(std::size_t axis);
 
 }  // namespace stiletto::detail

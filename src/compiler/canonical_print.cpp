@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canonical graph as text, for Graphviz, and as JSON. Axes are letters in loop order: float32[i,k].
-#include "compiler/canonical.hpp"
+// The canonical graph as text and as JSON. Axes are letters in loop order: float32[i,k].
+#include "compiler/canonical_text.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
 #include "graph/print.hpp"
@@ -12,44 +12,41 @@ std::string axis_name(std::size_t axis) {
   return axis < letters ? std::string(1, static_cast<char>('i' + axis)) : text('x', axis);
 }
 
-namespace {
-
-std::string typed(const CanonicalGraph& graph, DType dtype, const AxisMask& axes) {
+std::string typed_text(const CanonicalGraph& graph, DType dtype, const AxisMask& axes) {
   const std::string names = graph.axes_text(axes);
   return names.empty() ? text(dtype) : text(dtype, '[', names, ']');
 }
 
-std::string tensor_text(const CanonicalGraph& graph, const Tensor& tensor) {
-  std::string result = text(tensor.name, ": ", typed(graph, tensor.dtype, tensor.axes));
+std::string sized_text(const CanonicalGraph& graph, DType dtype, const AxisMask& axes) {
+  std::string sizes;
+  for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
+    if (axes.test(axis)) sizes += text(sizes.empty() ? "" : ", ", axis_name(axis), '=', graph.extents[axis]);
+  return sizes.empty() ? text(dtype) : text(dtype, '[', sizes, ']');
+}
+
+std::string strides_text(const CanonicalGraph& graph, const Tensor& tensor) {
   std::string strides;
   for (std::size_t axis = 0; axis < graph.extents.size(); ++axis)
     if (tensor.axes.test(axis)) strides += text(strides.empty() ? "" : ", ", tensor.strides[axis]);
-  if (!strides.empty()) result += " strides (" + strides + ")";
-  if (tensor.offset != 0) result += text(" offset ", tensor.offset);
-  if (tensor.alignment != 16) result += text(" align ", tensor.alignment);
+  std::string result = strides.empty() ? "" : "strides (" + strides + ")";
+  if (tensor.offset != 0) result += text(result.empty() ? "" : " ", "offset ", tensor.offset);
+  if (tensor.alignment != 16) result += text(result.empty() ? "" : " ", "align ", tensor.alignment);
   return result;
 }
 
-/// The operation without its operands' types: "matmul(%0, %1, over k)".
-std::string value_text(const CanonicalGraph& graph, const Value& value) {
-  if (value.kind == Value::Kind::tensor) return graph.tensors[value.source].name;
-  if (value.kind == Value::Kind::scalar) return text("scalar", value.source);
-  std::string result = text(name_of(value.op), '(');
+std::string operands_text(const CanonicalGraph& graph, const Value& value) {
+  std::string result = "(";
   for (std::size_t i = 0; i < value.arity; ++i) result += text(i ? ", %" : "%", value.inputs[i]);
   if (value.contracted.any()) result += ", over " + graph.axes_text(value.contracted);
   return result + attributes_text(value.op, value.attributes) + ")";
 }
 
-std::string quoted(const std::string& s) {
-  std::string result = "\"";
-  for (char c : s) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (c == '\n')
-      result += "\\n";
-    else
-      result += c;
-  }
-  return result + '"';
+namespace {
+
+std::string tensor_text(const CanonicalGraph& graph, const Tensor& tensor) {
+  const std::string strides = strides_text(graph, tensor);
+  return text(tensor.name, ": ", typed_text(graph, tensor.dtype, tensor.axes), strides.empty() ? "" : " ",
+              strides);
 }
 
 }  // namespace
@@ -74,31 +71,16 @@ std::string CanonicalGraph::to_string() const {
     result += text("  %", i, " = ");
     if (value.kind == Value::Kind::tensor)
       result += tensor_text(*this, tensors[value.source]);
+    else if (value.kind == Value::Kind::scalar)
+      result += text("scalar", value.source, ": ", value.dtype);
     else
-      result += text(value_text(*this, value), ": ", typed(*this, value.dtype, value.axes));
+      result += text(name_of(value.op), operands_text(*this, value), ": ",
+                     typed_text(*this, value.dtype, value.axes));
     result += '\n';
   }
   for (const Store& store : stores)
     result += text("  %", store.value, " -> ", tensor_text(*this, store.tensor), '\n');
   return result;
-}
-
-std::string CanonicalGraph::to_dot() const {
-  std::string result = "digraph stiletto {\n  rankdir=TB;\n  node [fontname=\"monospace\", shape=box];\n";
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Value& value = values[i];
-    const bool leaf = value.kind != Value::Kind::operation;
-    const std::string label = value.kind == Value::Kind::tensor ? tensor_text(*this, tensors[value.source])
-                                                                : text(value_text(*this, value), "\n",
-                                                                       typed(*this, value.dtype, value.axes));
-    result += text("  v", i, " [label=", quoted(label), leaf ? ", style=rounded" : "", "];\n");
-    for (std::size_t k = 0; k < value.arity; ++k) result += text("  v", value.inputs[k], " -> v", i, ";\n");
-  }
-  for (std::size_t i = 0; i < stores.size(); ++i) {
-    result += text("  s", i, " [label=", quoted(tensor_text(*this, stores[i].tensor)), ", style=bold];\n");
-    result += text("  v", stores[i].value, " -> s", i, ";\n");
-  }
-  return result + "}\n";
 }
 
 std::string CanonicalGraph::to_json() const {

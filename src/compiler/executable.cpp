@@ -7,6 +7,7 @@
 #include "compiler/call_frame.hpp"
 #include "compiler/disk_cache.hpp"
 #include "compiler/expression_text.hpp"
+#include "compiler/graph_html.hpp"
 #include "core/device_memory.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
@@ -298,8 +299,11 @@ std::size_t Executable::bytes() const {
 std::string Executable::expression() const { return expression_text(lowered_.graph, 70); }
 
 std::string Executable::to_string() const {
-  return trace_text_ + lowered_.graph.to_string() + "plan\n" +
-         (plan_ ? plan_->describe() : "  nothing to compute\n");
+  return trace_text_ + lowered_.graph.to_string() + "plan\n" + plan_text();
+}
+
+std::string Executable::to_html() const {
+  return graph_html(lowered_.graph, regions(), text(device_), trace_text_, plan_text());
 }
 
 }  // namespace stiletto::detail

@@ -53,13 +53,18 @@ class Executable : public std::enable_shared_from_this<Executable> {
   const Allocator& allocator() const { return allocator_; }
   std::size_t workspace() const { return plan_ ? plan_->workspace() : 0; }
   std::size_t bytes() const;  // plan, captures kept alive, workspace: an estimate for the cache's statistics
+  std::string to_html() const;
   std::string expression() const;  // what it computes, shortened
   std::string to_string() const;
-  std::string to_dot() const { return lowered_.graph.to_dot(); }
+  std::string to_dot() const { return lowered_.graph.to_dot(regions()); }
   std::string to_json() const { return lowered_.graph.to_json(); }
   Device device() const { return device_; }
 
  private:
+  std::string plan_text() const { return plan_ ? plan_->describe() : "  nothing to compute\n"; }
+  std::vector<Region> regions() const {
+    return plan_ ? plan_->regions(lowered_.graph) : std::vector<Region>{};
+  }
   /// One store and what it may meet: extents and strides of the axes that move, and its bytes around the
   /// first element.
   struct Footprint {

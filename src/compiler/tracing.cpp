@@ -92,6 +92,7 @@ void Graph::execute(const Bindings& bindings) const {
 std::string Graph::to_string() const { return built(executable_).to_string(); }
 std::string Graph::to_dot() const { return built(executable_).to_dot(); }
 std::string Graph::to_json() const { return built(executable_).to_json(); }
+std::string Graph::to_html() const { return built(executable_).to_html(); }
 
 std::vector<std::string> Bindings::names() const {
   return table_ ? table_->names : std::vector<std::string>{};

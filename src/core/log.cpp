@@ -113,7 +113,7 @@ void log(LogTopic topic, const std::string& lines) {
 
 }  // namespace detail
 
-void set_log(std::vector<LogTopic> topics, LogSink sink) {
+void set_log(const std::vector<LogTopic>& topics, LogSink sink) {
   std::uint32_t bits = 0;
   for (LogTopic topic : topics) bits |= std::uint32_t{1} << static_cast<unsigned>(topic);
   std::shared_ptr<const LogSink> shared = sink ? std::make_shared<const LogSink>(std::move(sink)) : nullptr;

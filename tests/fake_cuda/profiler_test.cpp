@@ -73,7 +73,7 @@ TEST(ProfilerDeathTest, a_long_name_is_cut) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const std::string wanted = profiled(
       "\\[ stiletto: arg0 . arg1 . arg2 . arg0 . arg1 . arg2 . arg0 . arg1 . arg2 . "
-      "arg...\nexecuting\n\\]\n");
+      "arg0...\nexecuting\n\\]\n");
   EXPECT_EXIT(execute([](const Array& x, const Array& w, const Array& b) {
                 Array y = x + w + b;
                 for (int i = 0; i < 5; ++i) y = y + x + w + b;

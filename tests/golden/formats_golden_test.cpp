@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <regex>
 #include <set>
 #include <vector>
 
 #include "golden/golden.hpp"
 #include "golden/json.hpp"
+#include "unit/trace_support.hpp"
 
 namespace {
 
@@ -68,7 +70,8 @@ TEST(GoldenFormats, dot_edges_join_nodes) {
     for (const std::string& line : golden::lines_of(dot)) {
       const std::size_t arrow = line.find(" -> "), label = line.find(" [label=");
       if (label != std::string::npos) {
-        EXPECT_TRUE(nodes.insert(line.substr(2, label - 2)).second) << "twice: " << line;
+        const std::size_t name = line.find_first_not_of(' ');
+        EXPECT_TRUE(nodes.insert(line.substr(name, label - name)).second) << "twice: " << line;
         EXPECT_EQ(std::count(line.begin(), line.end(), '"') % 2, 0) << line;
         EXPECT_EQ(line.back(), ';') << line;
       } else if (arrow != std::string::npos) {
@@ -143,23 +146,33 @@ TEST(GoldenFormats, dot) {
   auto f = [](const Array& x, const Array& w, const Array& s) {
     return stiletto::leaky_relu(stiletto::matmul(x, w) * s, 0.25);
   };
-  golden::expect_text(compile(f, stiletto::ones({2, 3, 4}), stiletto::ones({4, 5}), 2.0F).graph().to_dot(),
-                      R"dot(
+  const auto graph = unit::lower(f, stiletto::ones({2, 3, 4}), stiletto::ones({4, 5}), 2.0F).graph;
+  golden::expect_text(graph.to_dot({{"product \"p\"", {2}}, {"nothing drawn", {}}, {"loop", {4, 5}}}), R"dot(
 digraph stiletto {
   rankdir=TB;
-  node [fontname="monospace", shape=box];
-  v0 [label="arg0: float32[i,k] strides (4, 1)", style=rounded];
-  v1 [label="arg1: float32[j,k] strides (1, 5)", style=rounded];
-  v2 [label="matmul(%0, %1, over k)\nfloat32[i,j]"];
+  graph [fontname="monospace", fontsize=11, labeljust=l];
+  node [shape=box, style=filled, fillcolor=white, fontname="monospace", fontsize=11];
+  edge [color="#555555", arrowsize=0.7];
+  subgraph cluster_0 {
+    label="product \"p\"";
+    style="rounded,dashed,filled"; color="#c2410c"; fillcolor="#fff7ed";
+    v2 [label="%2 = matmul(%0, %1, over k)\nfloat32[i=6, j=5]"];
+  }
+  subgraph cluster_2 {
+    label="loop";
+    style="rounded,dashed,filled"; color="#c2410c"; fillcolor="#fff7ed";
+    v4 [label="%4 = multiply(%2, %3)\nfloat32[i=6, j=5]"];
+    v5 [label="%5 = leaky_relu(%4, 0.25)\nfloat32[i=6, j=5]"];
+  }
+  v0 [label="%0 = arg0\nfloat32[i=6, k=4]\nstrides (4, 1)", style="rounded,filled", fillcolor="#dbeafe", color="#1d4ed8"];
+  v1 [label="%1 = arg1\nfloat32[j=5, k=4]\nstrides (1, 5)", style="rounded,filled", fillcolor="#dbeafe", color="#1d4ed8"];
+  v3 [label="%3 = scalar0\nfloat32", shape=ellipse, fillcolor="#eeeeee", color="#777777"];
+  s0 [label="out0\nfloat32[i=6, j=5]\nstrides (5, 1)", style="rounded,filled", fillcolor="#dcfce7", color="#15803d", penwidth=2];
   v0 -> v2;
   v1 -> v2;
-  v3 [label="scalar0\nfloat32", style=rounded];
-  v4 [label="multiply(%2, %3)\nfloat32[i,j]"];
   v2 -> v4;
   v3 -> v4;
-  v5 [label="leaky_relu(%4, 0.25)\nfloat32[i,j]"];
   v4 -> v5;
-  s0 [label="out0: float32[i,j] strides (5, 1)", style=bold];
   v5 -> s0;
 }
 )dot");
@@ -168,20 +181,27 @@ digraph stiletto {
 TEST(GoldenFormats, dot_of_several_results) {
   const Array w = stiletto::ones({3});
   auto f = [&](const Array& x) { return std::vector<Array>{stiletto::max(x, 1), x + w}; };
-  golden::expect_text(compile(f, stiletto::ones({2, 3})).graph().to_dot(), R"dot(
+  const std::string dot = compile(f, stiletto::ones({2, 3})).graph().to_dot();
+  golden::expect_text(std::regex_replace(dot, std::regex("\"loop over[^\"]*\""), "\"loop over ...\""), R"dot(
 digraph stiletto {
   rankdir=TB;
-  node [fontname="monospace", shape=box];
-  v0 [label="arg0: float32[i,j] strides (3, 1)", style=rounded];
-  v1 [label="max(%0, over j)\nfloat32[i]"];
+  graph [fontname="monospace", fontsize=11, labeljust=l];
+  node [shape=box, style=filled, fillcolor=white, fontname="monospace", fontsize=11];
+  edge [color="#555555", arrowsize=0.7];
+  subgraph cluster_0 {
+    label="loop over ...";
+    style="rounded,dashed,filled"; color="#c2410c"; fillcolor="#fff7ed";
+    v1 [label="%1 = max(%0, over j)\nfloat32[i=2]"];
+    v3 [label="%3 = add(%0, %2)\nfloat32[i=2, j=3]"];
+  }
+  v0 [label="%0 = arg0\nfloat32[i=2, j=3]\nstrides (3, 1)", style="rounded,filled", fillcolor="#dbeafe", color="#1d4ed8"];
+  v2 [label="%2 = capture0\nfloat32[j=3]\nstrides (1)", style="rounded,filled", fillcolor="#dbeafe", color="#1d4ed8"];
+  s0 [label="out0\nfloat32[i=2]\nstrides (1)", style="rounded,filled", fillcolor="#dcfce7", color="#15803d", penwidth=2];
+  s1 [label="out1\nfloat32[i=2, j=3]\nstrides (3, 1)", style="rounded,filled", fillcolor="#dcfce7", color="#15803d", penwidth=2];
   v0 -> v1;
-  v2 [label="capture0: float32[j] strides (1)", style=rounded];
-  v3 [label="add(%0, %2)\nfloat32[i,j]"];
   v0 -> v3;
   v2 -> v3;
-  s0 [label="out0: float32[i] strides (1)", style=bold];
   v1 -> s0;
-  s1 [label="out1: float32[i,j] strides (3, 1)", style=bold];
   v3 -> s1;
 }
 )dot");

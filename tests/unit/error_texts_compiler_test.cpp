@@ -276,6 +276,8 @@ TEST(CompilerErrorTexts, empty_handles) {
               "ArgumentError: this Graph is an empty handle; take it from a Compiled");
   expect_text([&] { graph.to_json(); },
               "ArgumentError: this Graph is an empty handle; take it from a Compiled");
+  expect_text([&] { graph.to_html(); },
+              "ArgumentError: this Graph is an empty handle; take it from a Compiled");
   expect_text([&] { graph.execute(bindings); },
               "ArgumentError: this Graph is an empty handle; take it from a Compiled");
   expect_text([&] { bindings.get("arg0"); },

@@ -189,6 +189,8 @@ static_assert(
 static_assert(is_same_v<decltype(&st::Graph::execute), void (st::Graph::*)(const st::Bindings&) const>);
 static_assert(is_same_v<decltype(&st::Graph::to_string), std::string (st::Graph::*)() const>);
 static_assert(is_same_v<decltype(&st::Graph::to_dot), std::string (st::Graph::*)() const>);
+static_assert(is_same_v<decltype(&st::Graph::to_html), std::string (st::Graph::*)() const>);
+static_assert(is_same_v<decltype(&st::set_log), void (*)(const std::vector<st::LogTopic>&, st::LogSink)>);
 static_assert(is_same_v<decltype(&st::Graph::to_json), std::string (st::Graph::*)() const>);
 
 struct Opaque {};

@@ -49,16 +49,23 @@ class CpuPlan : public Plan {
 
   std::string describe() const override {
     std::string result;
-    for (const Step& step : schedule_.steps) {
-      const auto* loop = std::get_if<Loop>(&step.work);
-      result +=
-          text("  ", loop != nullptr ? loop->describe() : std::get<MatmulStep>(step.work).matmul->describe(),
-               "\n");
-    }
+    for (const Step& step : schedule_.steps) result += text("  ", label(step), "\n");
+    return result;
+  }
+
+  std::vector<Region> regions(const CanonicalGraph&) const override {
+    std::vector<Region> result;
+    for (const Step& step : schedule_.steps) result.push_back({label(step), {}});
+    for (std::uint32_t v = 0; v < schedule_.step_of_value.size(); ++v)
+      if (schedule_.step_of_value[v] != no_step) result[schedule_.step_of_value[v]].values.push_back(v);
     return result;
   }
 
  private:
+  static std::string label(const Step& step) {
+    const auto* loop = std::get_if<Loop>(&step.work);
+    return loop != nullptr ? loop->describe() : std::get<MatmulStep>(step.work).matmul->describe();
+  }
   static bool is(const Memory& memory, Memory::Home home, std::size_t index) {
     return memory.home == home && memory.index == index;
   }

@@ -21,6 +21,7 @@ struct Draft {
   bool is_loop = true;
   LoopRequest loop;
   MatmulStep matmul;
+  std::uint32_t result = 0;  // of a product: the expression that it leaves in memory
 };
 
 class Scheduler : public MatmulPlanner::Host {
@@ -70,6 +71,7 @@ class Scheduler : public MatmulPlanner::Host {
     Draft draft;
     draft.is_loop = false;
     draft.matmul = std::move(step);
+    draft.result = result;
     drafts_.push_back(std::move(draft));
     step_of_[result] = static_cast<int>(drafts_.size()) - 1;
     memories_.push_back(memory);
@@ -194,7 +196,39 @@ class Scheduler : public MatmulPlanner::Host {
                 store.tensor.home != Tensor::Home::output});
   }
 
+  /// Marks what this step computes to get to `last`: all that is not in memory and no earlier step had to.
+  void mark_computed(std::uint32_t last, std::size_t step, std::vector<std::size_t>& computed) const {
+    std::vector<std::uint32_t> open{last};
+    while (!open.empty()) {
+      const std::uint32_t i = open.back();
+      open.pop_back();
+      if (computed[i] != no_step || (i != last && resident_[i] != nullptr && !reduced_in(i, step))) continue;
+      computed[i] = step;
+      if (at(i).kind == Kind::matmul) continue;  // its operands are in memory
+      open.insert(open.end(), at(i).inputs.begin(), at(i).inputs.begin() + at(i).arity);
+    }
+  }
+  bool reduced_in(std::uint32_t i, std::size_t step) const {
+    return at(i).kind == Kind::reduce && step_of_[i] == static_cast<int>(step);
+  }
+
+  std::vector<std::size_t> steps_of_values() const {
+    std::vector<std::size_t> computed(expressions_.list.size(), no_step);
+    for (std::size_t step = 0; step < drafts_.size(); ++step) {
+      const Draft& draft = drafts_[step];
+      if (!draft.is_loop) mark_computed(draft.result, step, computed);
+      for (std::uint32_t r : draft.loop.reductions) mark_computed(r, step, computed);
+      for (const Root& root : draft.loop.roots) mark_computed(root.expression, step, computed);
+    }
+    std::vector<std::size_t> result;
+    for (std::size_t v = 0; v < graph_.values.size(); ++v)
+      result.push_back(graph_.values[v].kind == Value::Kind::operation ? computed[expressions_.of_value[v]]
+                                                                       : no_step);
+    return result;
+  }
+
   Schedule build() {
+    out_.step_of_value = steps_of_values();
     for (Draft& draft : drafts_) {
       if (!draft.is_loop) {
         out_.areas = std::max(out_.areas, static_cast<std::int64_t>(draft.matmul.matmul->workspace()));

@@ -33,10 +33,13 @@ struct Step {
   std::variant<Loop, MatmulStep> work;
 };
 
+inline constexpr std::size_t no_step = ~std::size_t{0};
+
 struct Schedule {
   std::vector<Step> steps;
-  std::int64_t temporaries = 0;  // bytes, at the front of the workspace
-  std::int64_t areas = 0;        // bytes that the largest step needs behind them
+  std::vector<std::size_t> step_of_value;  // of the graph: the first step that computes it; leaves: no_step
+  std::int64_t temporaries = 0;            // bytes, at the front of the workspace
+  std::int64_t areas = 0;                  // bytes that the largest step needs behind them
 };
 
 Schedule schedule(const CanonicalGraph& graph);

@@ -52,7 +52,6 @@ class CudnnBackend : public Backend {
 
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
                                     Device device) const override {
-    const ProfilerRange range(("stiletto: compile " + expression_text(graph, 70)).c_str());
     Attempt attempt(options, device);
     return choose(graph, attempt);
   }
@@ -71,6 +70,7 @@ class CudnnBackend : public Backend {
   struct Attempt;
 
   static std::unique_ptr<const Plan> choose(const CanonicalGraph& graph, Attempt& attempt) {
+    const ProfilerRange range(("stiletto: compile " + expression_text(graph, 70)).c_str());
     const Device device = attempt.device;
     if (auto fills = fill_plan(graph, device, attempt.present)) return fills;
     if (auto refused = refused_accumulation(graph, "lowering")) {

@@ -12,6 +12,7 @@
 #include "backends/cudnn/graph_variants.hpp"
 #include "backends/cudnn/part_text.hpp"
 #include "compiler/canonicalize.hpp"
+#include "compiler/canonical_text.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
 
@@ -150,8 +151,8 @@ class Search {
       for (std::size_t change : chosen) {
         apply(variant, change);
         const Tensor &before = tensor_at(loose[change]), &after = tensor_at(variant, loose[change]);
-        changes.push_back(text(before.name, " of strides ", strides_text(graph_, after), " over ",
-                               graph_.axes_text(before.axes), " instead of ", strides_text(graph_, before)));
+        changes.push_back(text(before.name, " of strides ", strides_list(graph_, after), " over ",
+                               graph_.axes_text(before.axes), " instead of ", strides_list(graph_, before)));
       }
       return text("with ", listed(changes), " it has a plan: ", way_to(picked(loose, chosen), own_order));
     }

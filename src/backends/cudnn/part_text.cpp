@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/cudnn/geometry.hpp"
+#include "compiler/canonical_text.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
 #include "graph/print.hpp"
@@ -88,7 +89,7 @@ bool is_rounding(const Value& value) {
   return value.kind == Value::Kind::operation && value.op == Op::cast && value.trace_position == 0;
 }
 
-std::string strides_text(const CanonicalGraph& graph, const Tensor& tensor) {
+std::string strides_list(const CanonicalGraph& graph, const Tensor& tensor) {
   std::vector<std::string> strides;
   for (std::size_t axis : axes_of(tensor.axes, graph.extents.size()))
     strides.push_back(text(tensor.strides[axis]));

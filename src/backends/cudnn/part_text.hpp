@@ -21,7 +21,7 @@ std::string operation_name(const CanonicalGraph& graph, std::uint32_t value);
 bool is_rounding(const Value& value);
 
 /// "(128, 1)", outermost axis of the graph first.
-std::string strides_text(const CanonicalGraph& graph, const Tensor& tensor);
+std::string strides_list(const CanonicalGraph& graph, const Tensor& tensor);
 
 /// "a, b and c"
 std::string listed(const std::vector<std::string>& parts);
