@@ -188,12 +188,6 @@ AxisMask batch_of(const CanonicalGraph& graph, const Value& product) {
   return batch;
 }
 
-/// Whether an operand of a product with several batches is the same for all of them, as a convolution's filter.
-bool is_filter(const CanonicalGraph& graph, const Value& product, const AxisMask& batch, std::size_t operand) {
-  constexpr std::size_t most = 3;  // with the product's own two axes the five of a convolution
-  return batch.count() <= most && (graph.values[product.inputs[operand]].axes & batch).none();
-}
-
 /// Whether a tensor has the last two axes, and the last of them varies faster (rows) or slower (columns).
 enum class Order { neither, rows, columns };
 Order order_in_matrix(const CanonicalGraph& graph, const Memory& tensor) {
@@ -237,8 +231,7 @@ std::string refused_layout(const CanonicalGraph& graph) {
   for (const Value& value : graph.values) {
     if (!is(value, Family::matmul)) continue;
     const AxisMask batch = batch_of(graph, value);
-    const bool filter = is_filter(graph, value, batch, 0) || is_filter(graph, value, batch, 1);
-    if (batch.count() > 1 && !filter) return "more than one batch axis beside a product that do not merge";
+    if (batch.count() > 1) return "more than one batch axis beside a product that do not merge";
     const AxisMask own =
         graph.values[value.inputs[0]].axes | graph.values[value.inputs[1]].axes;  // without a third operand's
     if (batch.any() && (batch & own).none())
@@ -246,7 +239,7 @@ std::string refused_layout(const CanonicalGraph& graph) {
   }
   if (feeds_a_product(graph)) return "a product whose operand is computed from another product";
   if (has_product(graph)) return "";
-  if (graph.extents.size() > 5) return "more than five axes that do not merge";
+  if (graph.extents.size() > 3) return "more than three axes that do not merge";
   const auto all_gaps = [&](const Memory& tensor) {
     return graph.extents.size() > 1 && tensor.axes.any() &&
            std::find(tensor.strides.begin(), tensor.strides.end(), 1) == tensor.strides.end();
@@ -316,7 +309,6 @@ std::string undecided_product(const CanonicalGraph& graph) {
   if (any(graph, reduces)) return "a reduction beside or behind a product";
   const Value& product = *std::find_if(graph.values.begin(), graph.values.end(), is_product);
   const AxisMask batch = batch_of(graph, product), space = product.axes;
-  if (batch.count() > 1) return "several batch axes beside an operand that is the same for all";
   if (graph.stores.size() > 1) return "several results of a product";
   if (!(graph.stores[0].tensor.axes == space)) return "a product that is broadcast when it is stored";
   if (space.count() != 2 + batch.count()) return "products of vectors";
@@ -368,7 +360,6 @@ std::string undecided(const CanonicalGraph& graph) {
   if ((summed & written).any()) return "a sum beside its terms";
   if (any(graph, [&](const Value& v) { return reduces(v) && !is_product_with_ones(graph, v); }))
     return "a sum that no product with ones is, behind a product of ones";
-  if (graph.extents.size() > 3) return "four or five axes, behind a product of ones";
   if (any(graph, reduces))
     return graph.extents.size() > 2 || graph.stores.size() > 1 ? "sums of three axes and beside other results"
                                                                : "";

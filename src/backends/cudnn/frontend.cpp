@@ -200,24 +200,10 @@ T mapped(const std::optional<T>& value, const char* what, Op op) {
 
 std::int64_t uid_of(std::size_t tensor) { return static_cast<std::int64_t>(tensor) + 1; }
 
-/// Turns an EngineGraph into a frontend graph. Engines take products of three dimensions; beyond them a product
-/// whose right operand is the same for all batches is a convolution with a filter of one element, and all
-/// tensors of its graph get a convolution's dimensions: (batch, channels, space…), channels being the columns.
+/// Turns an EngineGraph into a frontend graph.
 class Translation {
  public:
-  Translation(const EngineGraph& graph, fe::graph::Graph& out) : graph_(graph), out_(out) {
-    bool products = false, filters = true;
-    is_filter_.resize(graph.tensors.size());
-    for (const EngineNode& node : graph.nodes) {
-      if (node.op != Op::matmul) continue;
-      products = true;
-      const Extents& right = graph.tensors[node.inputs[1]].dims;
-      filters = filters && std::all_of(right.begin(), right.end() - 2, [](auto extent) { return extent == 1; });
-      is_filter_[node.inputs[1]] = true;
-    }
-    const std::size_t rank = graph.tensors.front().dims.size();
-    is_convolution_ = products && filters && (rank == 4 || rank == 5);
-  }
+  Translation(const EngineGraph& graph, fe::graph::Graph& out) : graph_(graph), out_(out) {}
 
   void run() {
     std::vector<bool> computed(graph_.tensors.size());
@@ -229,36 +215,14 @@ class Translation {
   }
 
  private:
-  using Extents = std::vector<std::int64_t>;
-
-  /// Dims or strides in the order of the frontend's graph.
-  Extents placed(Extents values) const {
-    if (is_convolution_) std::rotate(values.begin() + 1, values.end() - 1, values.end());
-    return values;
-  }
-
-  /// (batches of 1, inner, columns) to (columns, inner, space of 1).
-  static void place_filter(const EngineTensor& t, Extents& dims, Extents& strides) {
-    const std::size_t column = t.dims.size() - 1;
-    const std::int64_t across = t.dims[column - 1] == 1 ? 1 : t.strides[column - 1];
-    dims.assign(t.dims.size(), 1);
-    dims[0] = t.dims[column];
-    dims[1] = t.dims[column - 1];
-    strides.assign(t.dims.size(), std::max(across, t.strides[column]));
-    strides[0] = t.strides[column];
-    strides[1] = across;
-  }
-
   TensorPointer leaf(std::size_t index) {
     const EngineTensor& t = graph_.tensors[index];
     const bool on_host = t.role == EngineTensor::Role::number || t.role == EngineTensor::Role::constant;
-    Extents dims = placed(t.dims), strides = placed(t.strides);
-    if (is_convolution_ && is_filter_[index]) place_filter(t, dims, strides);
     return out_.tensor(fe::graph::Tensor_attributes()
                            .set_uid(uid_of(index))
                            .set_name(text("t", index))
-                           .set_dim(dims)
-                           .set_stride(strides)
+                           .set_dim(t.dims)
+                           .set_stride(t.strides)
                            .set_data_type(*type_of(t.dtype))
                            .set_is_pass_by_value(on_host)
                            .set_alignment(t.alignment));
@@ -266,52 +230,36 @@ class Translation {
 
   void add(const EngineNode& node) {
     const EngineTensor& t = graph_.tensors[node.output];
-    TensorPointer result = node.op == Op::matmul   ? product(node)
+    TensorPointer result = node.op == Op::matmul   ? matmul(node)
                            : reduction_of(node.op) ? reduction(node)
                                                    : pointwise(node);
     result->set_uid(uid_of(node.output)).set_name(text("t", node.output)).set_data_type(*type_of(t.dtype));
     if (t.role == EngineTensor::Role::intermediate && t.dims != inferred(node)) set_packed(*result, t.dims);
     if (t.role == EngineTensor::Role::output)
-      result->set_output(true)
-          .set_dim(placed(t.dims))
-          .set_stride(placed(t.strides))
-          .set_alignment(t.alignment);
+      result->set_output(true).set_dim(t.dims).set_stride(t.strides).set_alignment(t.alignment);
     tensors_[node.output] = std::move(result);
   }
 
   /// What the frontend would give a pointwise result; of other nodes their own.
-  Extents inferred(const EngineNode& node) const {
+  std::vector<std::int64_t> inferred(const EngineNode& node) const {
     if (node.op == Op::matmul || reduction_of(node.op)) return graph_.tensors[node.output].dims;
-    Extents dims = graph_.tensors[node.inputs[0]].dims;
+    std::vector<std::int64_t> dims = graph_.tensors[node.inputs[0]].dims;
     for (std::uint32_t input : node.inputs)
       for (std::size_t i = 0; i < dims.size(); ++i)
         dims[i] = std::max(dims[i], graph_.tensors[input].dims[i]);
     return dims;
   }
 
-  void set_packed(fe::graph::Tensor_attributes& tensor, const Extents& dims) const {
-    Extents strides(dims.size());
+  static void set_packed(fe::graph::Tensor_attributes& tensor, const std::vector<std::int64_t>& dims) {
+    std::vector<std::int64_t> strides(dims.size());
     std::int64_t stride = 1;
     for (std::size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
-    tensor.set_dim(placed(dims)).set_stride(placed(strides));
+    tensor.set_dim(dims).set_stride(strides);
   }
 
-  TensorPointer product(const EngineNode& node) {
-    const fe::DataType_t compute = compute_type_of(node.compute);
-    if (!is_convolution_)
-      return out_.matmul(tensors_[node.inputs[0]], tensors_[node.inputs[1]],
-                         fe::graph::Matmul_attributes().set_compute_data_type(compute));
-    const Extents& dims = graph_.tensors[node.output].dims;
-    const Extents none(dims.size() - 2, 0), every(dims.size() - 2, 1);
-    auto result = out_.conv_fprop(tensors_[node.inputs[0]], tensors_[node.inputs[1]],
-                                  fe::graph::Conv_fprop_attributes()
-                                      .set_pre_padding(none)
-                                      .set_post_padding(none)
-                                      .set_stride(every)
-                                      .set_dilation(every)
-                                      .set_compute_data_type(compute));
-    set_packed(*result, dims);
-    return result;
+  TensorPointer matmul(const EngineNode& node) {
+    return out_.matmul(tensors_[node.inputs[0]], tensors_[node.inputs[1]],
+                       fe::graph::Matmul_attributes().set_compute_data_type(compute_type_of(node.compute)));
   }
 
   TensorPointer reduction(const EngineNode& node) {
@@ -342,8 +290,6 @@ class Translation {
   const EngineGraph& graph_;
   fe::graph::Graph& out_;
   std::vector<TensorPointer> tensors_;
-  std::vector<bool> is_filter_;  // right operands of products
-  bool is_convolution_ = false;
 };
 
 /// The frontend's graph, whose plans are executed without it: its own execute makes up the list of pointers

@@ -17,7 +17,6 @@ namespace {
 constexpr std::int64_t batch_limit = 65536;
 constexpr std::int64_t widest_row = 8 * (batch_limit - 1);
 constexpr std::size_t most_dimensions = 8;  // CUDNN_DIM_MAX, which cudnn-frontend does not check
-constexpr std::size_t most_product_dimensions = 5;
 constexpr std::int64_t widest_cut = 8192;   // rows that a long axis is cut into; wider ones gained nothing
 
 std::string form_of(const Layout& space) {
@@ -67,10 +66,10 @@ class Placer {
     result_.push_back({std::move(form), std::move(space), summed, carrier});
   }
 
-  /// The last resort: what follows a product may be broadcast, summed and, since products of four and five
-  /// dimensions are convolutions, spread over more axes than where there is none.
+  /// The last resort: what follows a product may be broadcast and summed where it is not taken alone. Beyond
+  /// three dimensions products are convolutions, whose plans computed wrong numbers behind ones (9.19, H200).
   void add_behind_ones(Layout space) {
-    if (space.size() <= most_product_dimensions) add(std::move(space), {}, Carrier::ones);
+    if (space.size() <= 3) add(std::move(space), {}, Carrier::ones);
   }
 
   // ---- matmul ----
@@ -92,12 +91,7 @@ class Placer {
     if (layout.empty()) layout.emplace_back();
     layout.push_back(rows.empty() ? Part{} : whole(rows.back()));
     layout.push_back(columns.empty() ? Part{} : whole(columns.back()));
-    add(layout);
-    // Products of more dimensions are convolutions, whose filter is the right operand and the same for all.
-    if (layout.size() > 3 && (left & batch).none()) {
-      std::swap(layout[layout.size() - 2], layout.back());
-      add(std::move(layout));
-    }
+    add(std::move(layout));
   }
 
   // ---- reductions ----

@@ -16,7 +16,6 @@ class Checks {
   Checks(const EngineGraph& graph, const CanonicalGraph& canonical) : graph_(graph), canonical_(canonical) {}
 
   void run() const {
-    check_filters();
     check_types();
     check_strides();
     check_broadcasts();
@@ -51,12 +50,11 @@ class Checks {
                        [](const EngineNode& node) { return node.op == Op::matmul; });
   }
 
-  /// Beyond three dimensions products are convolutions, whose filter lies in memory.
-  void check_filters() const {
-    if (rank() <= 3) return;
-    for (const EngineNode& node : graph_.nodes)
-      if (node.op == Op::matmul && at(node.inputs[1]).role == EngineTensor::Role::intermediate)
-        throw NotLowered{"a computed right operand of a product with several batch axes"};
+  bool is_behind_ones() const {
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const EngineNode& node) {
+      return node.op == Op::matmul && at(node.inputs[0]).role == EngineTensor::Role::ones &&
+             at(node.inputs[1]).role == EngineTensor::Role::ones;
+    });
   }
 
   /// Marks the operands of products that `counts` holds for, and what they are computed from.
@@ -126,9 +124,10 @@ class Checks {
 
   /// The pointwise engine reads operands that lack two of the three dimensions at wrong places, and those
   /// that lack one if there are no columns or gaps in them; it writes no output that lacks a dimension
-  /// (9.19).
+  /// (9.19). The one behind a product of ones takes operands that lack any, without gaps.
   void check_broadcasts() const {
-    if (rank() > 3 || has_product()) return;  // other engines
+    const bool carried = is_behind_ones();
+    if (rank() > 3 || (has_product() && !carried)) return;  // other engines
     std::vector<std::int64_t> whole(rank(), 1);
     for (const EngineNode& node : graph_.nodes)
       for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = std::max(whole[i], at(node.output).dims[i]);
@@ -144,7 +143,7 @@ class Checks {
         throw NotLowered{
             "a value over fewer axes than the others beside it, which cuDNN computes at wrong places"};
       if (t.role != EngineTensor::Role::input || missing == 0 || there == 0) continue;
-      if (missing > 1 || whole.back() == 1 || !is_packed(t))
+      if ((!carried && (missing > 1 || whole.back() == 1)) || !is_packed(t))
         throw NotLowered{
             text(canonical_.tensors[t.source].name,
                  " spans some of several axes that do not merge, or has gaps there, and cuDNN reads "
