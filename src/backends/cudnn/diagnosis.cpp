@@ -11,8 +11,8 @@
 #include "backends/cudnn/geometry.hpp"
 #include "backends/cudnn/graph_variants.hpp"
 #include "backends/cudnn/part_text.hpp"
-#include "compiler/canonicalize.hpp"
 #include "compiler/canonical_text.hpp"
+#include "compiler/canonicalize.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
 
