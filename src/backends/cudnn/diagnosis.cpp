@@ -89,7 +89,7 @@ class Search {
     std::vector<std::size_t> all(count);
     std::iota(all.begin(), all.end(), 0U);
     if (count == 0 || !ask_changed(questions_.proposes, all, apply)) return {};
-    const std::vector<std::size_t> few = fewest_proposed(all, apply);
+    std::vector<std::size_t> few = fewest_proposed(all, apply);
     if (ask_changed(questions_.accepts, few, apply)) return few;
     return few != all && ask_changed(questions_.accepts, all, apply) ? all : std::vector<std::size_t>();
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ranges>
 
 #include "backends/cudnn/geometry.hpp"
 #include "compiler/canonicalize.hpp"
@@ -195,15 +196,15 @@ std::optional<CanonicalGraph> retyped(const CanonicalGraph& graph, DType from, D
 void extend(CanonicalGraph& graph, std::size_t axis, std::int64_t extent) {
   auto adapt = [&](Tensor& tensor) {
     if (!tensor.axes.test(axis)) return;
-    std::vector<std::size_t> order = memory_order(tensor);
+    const std::vector<std::size_t> order = memory_order(tensor);
     std::int64_t before = 1, after = 1;  // from where on the next axis would be packed
-    for (auto at = order.rbegin(); at != order.rend(); ++at) {
-      std::int64_t& stride = tensor.strides[*at];
+    for (const std::size_t walked : std::views::reverse(order)) {
+      std::int64_t& stride = tensor.strides[walked];
       const std::int64_t sign = stride < 0 ? -1 : 1, length = std::abs(stride);
       const std::int64_t longer = length == before ? after : std::max(length, after);
       stride = sign * longer;
-      before = length * graph.extents[*at];
-      after = longer * (*at == axis ? extent : graph.extents[*at]);
+      before = length * graph.extents[walked];
+      after = longer * (walked == axis ? extent : graph.extents[walked]);
     }
   };
   for (Tensor& tensor : graph.tensors) adapt(tensor);
@@ -222,9 +223,9 @@ std::vector<std::size_t> memory_order(const Tensor& tensor) {
 void pack(Tensor& tensor, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& order) {
   tensor.strides.assign(extents.size(), 0);
   std::int64_t stride = 1;
-  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-    tensor.strides[*axis] = stride;
-    stride *= extents[*axis];
+  for (const std::size_t axis : std::views::reverse(order)) {
+    tensor.strides[axis] = stride;
+    stride *= extents[axis];
   }
   tensor.offset = 0;
   tensor.alignment = best_alignment;
