@@ -3,6 +3,8 @@
 // the first time and by name from then on, so that no line crosses the whole drawing to get there.
 #include "compiler/graph_html.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "compiler/canonical_text.hpp"

@@ -65,7 +65,8 @@ TEST(ExpressionText, what_is_used_more_than_once_is_named) {
 }
 
 TEST(ExpressionText, stores_are_named) {
-  EXPECT_EQ(written([](Array x, const Array& y) { assign(x, x + y); }, square, square), "arg0 = arg0 + arg1");
+  EXPECT_EQ(written([](const Array& x, const Array& y) { assign(x, x + y); }, square, square),
+            "arg0 = arg0 + arg1");
 }
 
 TEST(ExpressionText, the_limit_is_kept) {

@@ -103,10 +103,10 @@ TEST(GraphHtml, names_and_texts_are_escaped) {
 TEST(GraphHtml, what_needs_no_operation_has_a_page) {
   EXPECT_TRUE(has(page_of(stiletto::compile([](const Array& x) { return x; }, on_cpu({4})).graph()),
                   "nothing to compute"));
-  EXPECT_TRUE(has(
-      page_of(
-          stiletto::compile([](Array x, const Array& y) { assign(x, y); }, on_cpu({4}), on_cpu({4})).graph()),
-      "arg0 = arg1"));
+  EXPECT_TRUE(has(page_of(stiletto::compile([](const Array& x, const Array& y) { assign(x, y); }, on_cpu({4}),
+                                            on_cpu({4}))
+                              .graph()),
+                  "arg0 = arg1"));
 }
 
 TEST(GraphHtml, long_lines_are_cut_and_kept_as_tooltips) {

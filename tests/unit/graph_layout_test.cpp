@@ -69,6 +69,7 @@ LayoutRequest random_request(std::mt19937& random, std::uint32_t regions, int no
     request.regions.push_back({10.0 * upto(60)});
     for (int i = 0; i < nodes_per_region; ++i) {
       std::vector<std::uint32_t> operands;
+      operands.reserve(3);
       for (int k = 0; k < 1 + upto(2); ++k)
         operands.push_back(inner.empty() || upto(2) == 0
                                ? add(Kind::source, 0)

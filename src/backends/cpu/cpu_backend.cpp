@@ -55,6 +55,7 @@ class CpuPlan : public Plan {
 
   std::vector<Region> regions(const CanonicalGraph&) const override {
     std::vector<Region> result;
+    result.reserve(schedule_.steps.size());
     for (const Step& step : schedule_.steps) result.push_back({label(step), {}});
     for (std::uint32_t v = 0; v < schedule_.step_of_value.size(); ++v)
       if (schedule_.step_of_value[v] != no_step) result[schedule_.step_of_value[v]].values.push_back(v);

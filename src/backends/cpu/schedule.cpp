@@ -221,6 +221,7 @@ class Scheduler : public MatmulPlanner::Host {
       for (const Root& root : draft.loop.roots) mark_computed(root.expression, step, computed);
     }
     std::vector<std::size_t> result;
+    result.reserve(graph_.values.size());
     for (std::size_t v = 0; v < graph_.values.size(); ++v)
       result.push_back(graph_.values[v].kind == Value::Kind::operation ? computed[expressions_.of_value[v]]
                                                                        : no_step);
