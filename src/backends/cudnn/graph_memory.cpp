@@ -43,7 +43,7 @@ void keep_with_graph(cudaGraph_t graph, std::shared_ptr<const void> object) {
   auto share = std::make_unique<Share>(std::move(object));
   cudaUserObject_t kept = nullptr;
   check(cuda().UserObjectCreate(&kept, share.get(), drop_later, 1, cudaUserObjectNoDestructorSync), what);
-  static_cast<void>(share.release());
+  share.release();  // NOLINT(bugprone-unused-return-value): it is the user object's
   check(cuda().GraphRetainUserObject(graph, kept, 1, cudaGraphUserObjectMove), what);
 }
 
