@@ -154,8 +154,9 @@ class Picture {
     std::vector<std::uint32_t> read;
     for (std::uint32_t leaf = 0; leaf < v; ++leaf)
       if (graph_.values[leaf].is_leaf()) read.push_back(add_leaf(leaf));
-    node_of_[v] = add({"operation", {text('%', v), foreign_text(value), sized_text(graph_, value.dtype, value.axes)}},
-                      LayoutNode::Kind::inner, region_of_[v]);
+    node_of_[v] =
+        add({"operation", {text('%', v), foreign_text(value), sized_text(graph_, value.dtype, value.axes)}},
+            LayoutNode::Kind::inner, region_of_[v]);
     for (const std::uint32_t from : read) request_.edges.push_back({from, node_of_[v]});
   }
   std::uint32_t node_for(const Value& value, std::size_t k, const std::array<std::uint32_t, 3>& before) {
