@@ -364,6 +364,10 @@ struct Bound<void> {
 template <class Signature>
 class Compiled;
 
+namespace detail {
+struct CompiledAccess;
+}
+
 /// A compiled function. Copies share the plan; any thread may call it.
 template <class R, class... Args>
 class Compiled<R(Args...)> {
@@ -413,6 +417,7 @@ class Compiled<R(Args...)> {
   friend Compiled<Signature> load(const std::filesystem::path&, Allocator);
   template <class F, class... A>
   friend auto compile(const CompileOptions&, F&&, const A&...) -> Compiled<result_t<F, A...>(traced_t<A>...)>;
+  friend struct detail::CompiledAccess;
   using Prototype = std::conditional_t<std::is_void_v<R>, int, R>;
 
   const detail::Executable& executable() const {

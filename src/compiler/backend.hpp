@@ -4,11 +4,13 @@
 // executed from any thread.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/canonical.hpp"
@@ -18,6 +20,8 @@
 #include "stiletto/error.hpp"
 
 namespace stiletto::detail {
+
+class Executable;
 
 struct PlanOptions {
   std::optional<std::size_t> max_workspace;
@@ -42,6 +46,7 @@ struct Invocation {
   std::span<const ScalarValue> scalars;
   void* workspace =
       nullptr;  // Plan::workspace() bytes, aligned to 64; null on a GPU, where a plan takes its own
+  const Executable* owner = nullptr;  // what a CUDA graph that records the execution has to keep alive
 };
 
 /// What plans are timed on: the arguments themselves, and scratch memory in place of all that is written.
@@ -51,6 +56,9 @@ struct Trial {
   std::vector<std::shared_ptr<Storage>> scratch;
   Invocation invocation() const { return {tensors, stores, scalars}; }
 };
+
+/// The tensors of a vendor's graph by uid, and their memory.
+using NativePack = std::vector<std::pair<std::int64_t, void*>>;
 
 class Plan {
  public:
@@ -70,6 +78,12 @@ class Plan {
   /// Which operations run as one, in the order in which they run: each operation of the graph in one region,
   /// the first that computes it. Unless a plan says otherwise all are one.
   virtual std::vector<Region> regions(const CanonicalGraph& graph) const;
+  /// The graph of cudnn-frontend that executes the plan, and lives as long as it; null where there is none.
+  /// DeviceError where it is not in this process.
+  virtual void* native_graph() const { return nullptr; }
+  /// What native_graph() is executed with. Numbers are written to `numbers`, 8 bytes each, and pointed to
+  /// there.
+  virtual NativePack native_pack(const Invocation&, std::span<std::uint64_t> /*numbers*/) const { return {}; }
 };
 
 class Backend {

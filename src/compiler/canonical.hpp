@@ -33,10 +33,11 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
-/// A value: a tensor read (`source` is its index), a number (`source` likewise), or an operation on earlier
-/// values.
+/// A value: a tensor read (`source` is its index), a number (`source` likewise), an operation on earlier
+/// values, or a result (`source` counts them) of a graph that was not traced, which may depend on all that is
+/// read. Those never reach a backend.
 struct Value {
-  enum class Kind : std::uint8_t { tensor, scalar, operation };
+  enum class Kind : std::uint8_t { tensor, scalar, operation, foreign };
   Kind kind = Kind::operation;
   Op op = Op::copy;
   std::uint8_t arity = 0;
@@ -50,6 +51,8 @@ struct Value {
       0;  // axes a reduction or matmul sums over; softmax: the axis it runs along (and keeps)
   Attributes attributes;
   std::uint32_t trace_position = 0;  // where the trace has it; of merged values, the last
+
+  bool is_leaf() const { return kind == Kind::tensor || kind == Kind::scalar; }
 };
 
 /// Writes `value` (over a subset of the tensor's axes: the rest broadcasts) to memory.

@@ -23,6 +23,8 @@ std::string value_node(const CanonicalGraph& graph, std::size_t index) {
   } else if (value.kind == Value::Kind::scalar) {
     label = text('%', index, " = scalar", value.source, '\n', value.dtype);
     style = ", shape=ellipse, fillcolor=\"#eeeeee\", color=\"#777777\"";
+  } else if (value.kind == Value::Kind::foreign) {
+    label = text('%', index, " = ", foreign_text(value), '\n', sized_text(graph, value.dtype, value.axes));
   } else {
     label = text('%', index, " = ", name_of(value.op), operands_text(graph, value), '\n',
                  sized_text(graph, value.dtype, value.axes));
@@ -53,9 +55,12 @@ std::string CanonicalGraph::to_dot(const std::vector<Region>& regions) const {
   for (std::size_t s = 0; s < stores.size(); ++s)
     result += text("  s", s, " [label=", quoted(memory_label(*this, stores[s].tensor, stores[s].tensor.name)),
                    ", style=\"rounded,filled\", fillcolor=\"#dcfce7\", color=\"#15803d\", penwidth=2];\n");
-  for (std::size_t v = 0; v < values.size(); ++v)
+  for (std::size_t v = 0; v < values.size(); ++v) {
     for (std::size_t k = 0; k < values[v].arity; ++k)
       result += text("  v", values[v].inputs[k], " -> v", v, ";\n");
+    for (std::size_t read = 0; values[v].kind == Value::Kind::foreign && read < v; ++read)
+      if (values[read].is_leaf()) result += text("  v", read, " -> v", v, ";\n");
+  }
   for (std::size_t s = 0; s < stores.size(); ++s) result += text("  v", stores[s].value, " -> s", s, ";\n");
   return result + "}\n";
 }

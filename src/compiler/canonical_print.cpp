@@ -41,6 +41,8 @@ std::string operands_text(const CanonicalGraph& graph, const Value& value) {
   return result + attributes_text(value.op, value.attributes) + ")";
 }
 
+std::string foreign_text(const Value& value) { return text("result ", value.source, " of all that is read"); }
+
 namespace {
 
 std::string tensor_text(const CanonicalGraph& graph, const Tensor& tensor) {
@@ -73,6 +75,8 @@ std::string CanonicalGraph::to_string() const {
       result += tensor_text(*this, tensors[value.source]);
     else if (value.kind == Value::Kind::scalar)
       result += text("scalar", value.source, ": ", value.dtype);
+    else if (value.kind == Value::Kind::foreign)
+      result += text(foreign_text(value), ": ", typed_text(*this, value.dtype, value.axes));
     else
       result += text(name_of(value.op), operands_text(*this, value), ": ",
                      typed_text(*this, value.dtype, value.axes));
@@ -106,13 +110,15 @@ std::string CanonicalGraph::to_json() const {
   auto value = [&](const Value& v, std::size_t i) {
     std::string inputs;
     for (std::size_t k = 0; k < v.arity; ++k) inputs += text(k ? ", " : "", v.inputs[k]);
-    const char* kind = v.kind == Value::Kind::tensor   ? "tensor"
-                       : v.kind == Value::Kind::scalar ? "scalar"
-                                                       : name_of(v.op);
+    const char* kind = v.kind == Value::Kind::tensor    ? "tensor"
+                       : v.kind == Value::Kind::scalar  ? "scalar"
+                       : v.kind == Value::Kind::foreign ? "foreign"
+                                                        : name_of(v.op);
     std::string result = text("{\"id\": ", i, ", \"op\": \"", kind, "\", \"dtype\": \"", v.dtype,
                               "\", \"axes\": ", axes(v.axes));
     if (v.kind == Value::Kind::tensor) result += ", \"tensor\": " + tensor(tensors[v.source]);
     if (v.kind == Value::Kind::scalar) result += text(", \"scalar\": ", v.source);
+    if (v.kind == Value::Kind::foreign) result += text(", \"result\": ", v.source);
     if (v.arity > 0) result += ", \"inputs\": [" + inputs + "]";
     if (v.contracted.any()) result += ", \"over\": " + axes(v.contracted);
     const std::string attributes = attributes_text(v.op, v.attributes);

@@ -17,5 +17,7 @@ std::string sized_text(const CanonicalGraph& graph, DType dtype, const AxisMask&
 std::string strides_text(const CanonicalGraph& graph, const Tensor& tensor);
 /// What stands behind an operation's name: "(%0, %1, over k)".
 std::string operands_text(const CanonicalGraph& graph, const Value& value);
+/// Of a value that was not traced.
+std::string foreign_text(const Value& value);
 
 }  // namespace stiletto::detail

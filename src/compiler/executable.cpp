@@ -203,8 +203,7 @@ void Executable::collect_results(std::span<const Array* const> arguments, const 
   }
 }
 
-void Executable::launch(CallFrame& frame, bool check_outputs) const {
-  if (!plan_) return;
+Invocation Executable::resolve(CallFrame& frame, bool check_outputs) const {
   const CanonicalGraph& graph = lowered_.graph;
   auto pointer = [&](const Tensor& tensor) -> void* {
     const auto& home = tensor.home == Tensor::Home::argument  ? frame.arguments
@@ -217,7 +216,11 @@ void Executable::launch(CallFrame& frame, bool check_outputs) const {
   for (const Tensor& tensor : graph.tensors) frame.tensors.push_back(pointer(tensor));
   for (const Store& store : graph.stores) frame.stores.push_back(pointer(store.tensor));
   check_aliases(frame, check_outputs);
-  plan_->execute({frame.tensors, frame.stores, frame.slots, frame.workspace_of(host_workspace())});
+  return {frame.tensors, frame.stores, frame.slots, frame.workspace_of(host_workspace()), this};
+}
+
+void Executable::launch(CallFrame& frame, bool check_outputs) const {
+  if (plan_) plan_->execute(resolve(frame, check_outputs));
 }
 
 void Executable::run(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers,
@@ -262,6 +265,7 @@ Bindings Executable::bind(std::span<const Array* const> arguments, std::vector<A
   compute_numbers(arguments, {}, frame);
   for (std::size_t i = 0; i < frame.slots.size(); ++i)
     add(text("scalar", i), make_number(frame.slots[i], lowered_.graph.scalars[i], true));
+  table->number_bytes.resize(frame.slots.size());
   table->first_output = table->names.size();
   std::vector<Array> outputs;
   allocate_outputs(allocator_, outputs);
@@ -272,19 +276,22 @@ Bindings Executable::bind(std::span<const Array* const> arguments, std::vector<A
   return bindings;
 }
 
+void Executable::take_bindings(const BindingTable& table, CallFrame& frame) const {
+  auto address = [&](std::size_t i) { return ArrayAccess::body_or_null(table.memory[i])->data(); };
+  frame.arguments.assign(arguments_.size(), nullptr);
+  frame.captures.clear();
+  frame.outputs.clear();
+  frame.slots.clear();
+  for (std::size_t i = 0; i < table.first_capture; ++i) frame.arguments[table.argument_of[i]] = address(i);
+  for (std::size_t i = table.first_capture; i < table.first_number; ++i) frame.captures.push_back(address(i));
+  for (std::size_t i = table.first_number; i < table.first_output; ++i)
+    frame.slots.push_back(ArrayAccess::body_or_null(table.memory[i])->value);
+  for (std::size_t i = table.first_output; i < table.memory.size(); ++i) frame.outputs.push_back(address(i));
+}
+
 void Executable::execute(const BindingTable& table) const {
   const FrameLease frame;
-  auto address = [&](std::size_t i) { return ArrayAccess::body_or_null(table.memory[i])->data(); };
-  frame->arguments.assign(arguments_.size(), nullptr);
-  frame->captures.clear();
-  frame->outputs.clear();
-  frame->slots.clear();
-  for (std::size_t i = 0; i < table.first_capture; ++i) frame->arguments[table.argument_of[i]] = address(i);
-  for (std::size_t i = table.first_capture; i < table.first_number; ++i)
-    frame->captures.push_back(address(i));
-  for (std::size_t i = table.first_number; i < table.first_output; ++i)
-    frame->slots.push_back(ArrayAccess::body_or_null(table.memory[i])->value);
-  for (std::size_t i = table.first_output; i < table.memory.size(); ++i) frame->outputs.push_back(address(i));
+  take_bindings(table, *frame);
   launch(*frame, true);
 }
 

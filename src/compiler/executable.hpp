@@ -36,11 +36,23 @@ class Executable : public std::enable_shared_from_this<Executable> {
   /// Refuses a signature with other numbers of arguments or of arrays in the result.
   void check_signature(const std::filesystem::path& path, std::size_t arguments, std::size_t results) const;
 
+  /// What takes the place of a trace where there was none.
+  struct Parts {
+    std::string text;  // what to_string() begins with
+    std::vector<ArgumentSpec> arguments;
+    Lowered lowered;
+    std::unique_ptr<const Plan> plan;
+    Device device = Device::cpu();
+  };
+  static std::shared_ptr<const Executable> assemble(Parts parts);
+
   /// `numbers` are the trace's, or empty: then those of compile time, with the arguments' in place.
   void run(std::span<const Array* const> arguments, std::span<const TraceScalar> numbers,
            const Allocator& allocator, std::vector<Array>& results) const;
   Bindings bind(std::span<const Array* const> arguments, std::vector<Array>& results) const;
   void execute(const BindingTable& table) const;
+  /// What Plan::native_graph() is executed with, after the checks of execute(); numbers are the table's.
+  NativePack native_pack(BindingTable& table) const;
   /// Refuses a number that does not fit where the graph uses it.
   void check_bound_number(std::size_t slot, const ScalarValue& number) const {
     lowered_.scalars.check_slot(slot, number);
@@ -50,6 +62,12 @@ class Executable : public std::enable_shared_from_this<Executable> {
   void check_structure(const ArgumentList& list) const;
 
   static Graph handle(std::shared_ptr<const Executable> executable);
+  /// What the public handles hold. ArgumentError, beginning with the operation, for empty ones.
+  static std::shared_ptr<const Executable> of(const Graph& graph, const char* operation);
+  static BindingTable& of(const Bindings& bindings, const char* operation);
+  /// Bindings of this graph; ArgumentError for others.
+  BindingTable& own(const Bindings& bindings, const char* operation) const;
+  const Plan* plan() const { return plan_.get(); }  // null when there is nothing to compute
   const Allocator& allocator() const { return allocator_; }
   std::size_t workspace() const { return plan_ ? plan_->workspace() : 0; }
   std::size_t bytes() const;  // plan, captures kept alive, workspace: an estimate for the cache's statistics
@@ -83,7 +101,10 @@ class Executable : public std::enable_shared_from_this<Executable> {
   void allocate_outputs(const Allocator& allocator, std::vector<Array>& outputs) const;
   void collect_results(std::span<const Array* const> arguments, const std::vector<Array>& outputs,
                        std::vector<Array>& results) const;
-  /// Resolves the graph's pointers and runs the plan; `frame` holds the memory of arguments and outputs.
+  /// The memory and numbers of bindings.
+  void take_bindings(const BindingTable& table, CallFrame& frame) const;
+  /// Resolves the graph's pointers and checks them; `frame` holds the memory of arguments and outputs.
+  Invocation resolve(CallFrame& frame, bool check_outputs) const;
   void launch(CallFrame& frame, bool check_outputs) const;
   /// A plan on a GPU takes its workspace itself, from the stream it runs on.
   std::size_t host_workspace() const { return device_.is_cuda() ? 0 : workspace(); }
@@ -106,7 +127,8 @@ struct BindingTable {
   std::vector<std::string> names;
   std::vector<Array> memory;  // per name: arguments, captures, numbers, outputs
   std::size_t first_capture = 0, first_number = 0, first_output = 0;
-  std::vector<std::size_t> argument_of;  // argument position of each of the first names
+  std::vector<std::size_t> argument_of;     // argument position of each of the first names
+  std::vector<std::uint64_t> number_bytes;  // of native_pack(), 8 per number
 };
 
 /// The backend of a device; DeviceError where there is none.

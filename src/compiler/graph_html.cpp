@@ -139,6 +139,7 @@ class Picture {
     node_of_.resize(graph_.values.size());
     for (std::uint32_t v = 0; v < graph_.values.size(); ++v) {
       const Value& value = graph_.values[v];
+      if (value.kind == Value::Kind::foreign) add_foreign(v);
       if (value.kind != Value::Kind::operation) continue;
       std::array<std::uint32_t, 3> operands{};
       for (std::size_t k = 0; k < value.arity; ++k) operands[k] = node_for(value, k, operands);
@@ -148,6 +149,17 @@ class Picture {
                         LayoutNode::Kind::inner, region_of_[v]);
       for (std::size_t k = 0; k < value.arity; ++k) request_.edges.push_back({operands[k], node_of_[v]});
     }
+  }
+  /// A result that may depend on all that is read.
+  void add_foreign(std::uint32_t v) {
+    const Value& value = graph_.values[v];
+    std::vector<std::uint32_t> read;
+    for (std::uint32_t leaf = 0; leaf < v; ++leaf)
+      if (graph_.values[leaf].is_leaf()) read.push_back(add_leaf(leaf));
+    node_of_[v] =
+        add({"operation", {text('%', v), foreign_text(value), sized_text(graph_, value.dtype, value.axes)}},
+            LayoutNode::Kind::inner, region_of_[v]);
+    for (const std::uint32_t from : read) request_.edges.push_back({from, node_of_[v]});
   }
   std::uint32_t node_for(const Value& value, std::size_t k, const std::array<std::uint32_t, 3>& before) {
     const std::uint32_t input = value.inputs[k];
@@ -159,7 +171,7 @@ class Picture {
 
   void add_stores() {
     for (const Store& store : graph_.stores) {
-      const bool leaf = graph_.values[store.value].kind != Value::Kind::operation;
+      const bool leaf = graph_.values[store.value].is_leaf();
       const std::uint32_t from = leaf ? add_leaf(store.value) : node_of_[store.value];
       const std::uint32_t to =
           add(memory("output", store.tensor.name, store.tensor), LayoutNode::Kind::sink, 0);

@@ -11,7 +11,7 @@ std::vector<Region> Plan::regions(const CanonicalGraph& graph) const {
   const std::size_t begin = std::min(plan.find_first_not_of(' '), plan.size());
   whole.label = plan.substr(begin, plan.find('\n', begin) - begin);
   for (std::uint32_t v = 0; v < graph.values.size(); ++v)
-    if (graph.values[v].kind == Value::Kind::operation) whole.values.push_back(v);
+    if (!graph.values[v].is_leaf()) whole.values.push_back(v);
   return {std::move(whole)};
 }
 

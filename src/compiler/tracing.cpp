@@ -84,10 +84,7 @@ const detail::Executable& built(const std::shared_ptr<const detail::Executable>&
 
 void Graph::execute(const Bindings& bindings) const {
   const detail::Executable& executable = built(executable_);
-  const detail::BindingTable* table = bindings.table_.get();
-  if (table == nullptr || table->executable != executable_)
-    throw ArgumentError("execute: these bindings belong to another graph; take them from the same Compiled");
-  executable.execute(*table);
+  executable.execute(executable.own(bindings, "execute"));
 }
 std::string Graph::to_string() const { return built(executable_).to_string(); }
 std::string Graph::to_dot() const { return built(executable_).to_dot(); }
@@ -155,6 +152,24 @@ Graph Executable::handle(std::shared_ptr<const Executable> executable) {
   Graph graph;
   graph.executable_ = std::move(executable);
   return graph;
+}
+std::shared_ptr<const Executable> Executable::of(const Graph& graph, const char* operation) {
+  if (!graph.executable_)
+    throw ArgumentError(text(operation, ": this Graph is an empty handle; take it from a Compiled"));
+  return graph.executable_;
+}
+BindingTable& Executable::of(const Bindings& bindings, const char* operation) {
+  if (!bindings.table_)
+    throw ArgumentError(text(operation,
+                             ": these Bindings are an empty handle; take them from a Compiled with ",
+                             "bindings(args...)"));
+  return *bindings.table_;
+}
+BindingTable& Executable::own(const Bindings& bindings, const char* operation) const {
+  if (!bindings.table_ || bindings.table_->executable.get() != this)
+    throw ArgumentError(
+        text(operation, ": these bindings belong to another graph; take them from the same Compiled"));
+  return *bindings.table_;
 }
 Graph graph_of(std::shared_ptr<const Executable> executable) {
   return Executable::handle(std::move(executable));

@@ -136,10 +136,7 @@ void ArrayAccess::throw_empty(const char* operation) {
                            ": the array is an empty handle; make it with zeros, empty, from_data or wrap"));
 }
 
-namespace {
-
-/// The value in the dtype's own bytes, so that item() and data() of a number work like those of any array.
-void encode(const ScalarValue& value, DType dtype, std::byte* out) {
+void encode_number(const ScalarValue& value, DType dtype, std::byte* out) {
   auto put = [&](auto v) { std::memcpy(out, &v, sizeof v); };
   switch (dtype) {
     case DType::boolean:
@@ -165,6 +162,8 @@ void encode(const ScalarValue& value, DType dtype, std::byte* out) {
   }
 }
 
+namespace {
+
 std::shared_ptr<const ArrayBody> number_body(const ScalarValue& value, DType dtype, bool weak) {
   auto body = std::make_shared<ArrayBody>();
   body->kind = ArrayBody::Kind::number;
@@ -172,7 +171,7 @@ std::shared_ptr<const ArrayBody> number_body(const ScalarValue& value, DType dty
   body->weak = weak;
   body->scalar = true;
   body->value = value;
-  encode(value, dtype, body->bytes);
+  encode_number(value, dtype, body->bytes);
   return body;
 }
 

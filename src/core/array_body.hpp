@@ -57,6 +57,10 @@ struct ArrayAccess {
   [[noreturn]] static void throw_empty(const char* operation);
 };
 
+/// The value in the dtype's own bytes, of which there are up to 8; so item() and data() of a number work like
+/// those of any array.
+void encode_number(const ScalarValue& value, DType dtype, std::byte* out);
+
 /// A number with a given type; the stored bytes are the value rounded to the dtype.
 Array make_number(const ScalarValue& value, DType dtype, bool weak);
 

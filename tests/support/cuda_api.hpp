@@ -71,6 +71,35 @@ class DeviceBuffer {
   void* pointer_ = nullptr;
 };
 
+/// A graph of the caller's, without nodes at first.
+class OwnGraph {
+ public:
+  OwnGraph() { cuda_call("cudaGraphCreate", &graph_, 0U); }
+  OwnGraph(const OwnGraph&) = delete;
+  OwnGraph& operator=(const OwnGraph&) = delete;
+  ~OwnGraph() {
+    destroy_graph();
+    if (executable_ != nullptr) cuda_status("cudaGraphExecDestroy", executable_);
+  }
+  void destroy_graph() {
+    if (graph_ != nullptr) cuda_status("cudaGraphDestroy", graph_);
+    graph_ = nullptr;
+  }
+  CUgraphExec_st* instantiate() {
+    cuda_call("cudaGraphInstantiate", &executable_, graph_, 0ULL);
+    return executable_;
+  }
+  CUgraph_st* get() const { return graph_; }
+  void launch(const Stream& stream) {
+    cuda_call("cudaGraphLaunch", executable_, stream.get());
+    cuda_synchronize(stream.get());
+  }
+
+ private:
+  CUgraph_st* graph_ = nullptr;
+  CUgraphExec_st* executable_ = nullptr;
+};
+
 /// A graph captured from a stream, in CUDA's default mode; launched where the runtime can (a fake cannot).
 class CapturedGraph {
  public:
@@ -92,6 +121,12 @@ class CapturedGraph {
     return status;
   }
   void launch() { cuda_call("cudaGraphLaunch", executable_, stream_); }
+  void* get() const { return graph_; }
+  /// The executable does from now on what another capture of the same work has.
+  void update(const CapturedGraph& other) {
+    std::byte result[64] = {};
+    cuda_call("cudaGraphExecUpdate", executable_, other.graph_, static_cast<void*>(result));
+  }
 
  private:
   CUstream_st* stream_;

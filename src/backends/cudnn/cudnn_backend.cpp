@@ -7,7 +7,9 @@
 #include "backends/cudnn/cudnn_plan.hpp"
 #include "backends/cudnn/explanation.hpp"
 #include "backends/cudnn/fill_plan.hpp"
+#include "backends/cudnn/foreign_plan.hpp"
 #include "backends/cudnn/frontend.hpp"
+#include "backends/cudnn/graph_memory.hpp"
 #include "backends/cudnn/handles.hpp"
 #include "backends/cudnn/libraries.hpp"
 #include "backends/cudnn/lower.hpp"
@@ -36,10 +38,14 @@ class CudnnBackend : public Backend {
   std::unique_ptr<const Plan> load(Reader& reader, const CanonicalGraph& graph,
                                    Device device) const override {
     if (auto fills = fill_plan(graph, device, has_driver())) return fills;
+    refuse_while_captured("a plan cannot be loaded");
     std::optional<Origin> here;
-    if (has_driver()) here = Attempt(PlanOptions(CompileOptions{}), device).origin;
+    if (has_driver()) here = origin_of(device);
+    if (is_foreign(graph)) return load_foreign_plan(reader, graph, here, device.index());
     return CudnnPlan::load(reader, here, device.index());
   }
+
+  static Origin origin_of(Device device) { return Attempt(PlanOptions(CompileOptions{}), device).origin; }
 
   std::string cache_key(const PlanOptions& options, Device device) const override {
     const Attempt attempt(options, device);
@@ -52,12 +58,14 @@ class CudnnBackend : public Backend {
 
   std::unique_ptr<const Plan> build(const CanonicalGraph& graph, const PlanOptions& options,
                                     Device device) const override {
+    refuse_while_captured("compile: a plan cannot be built");
     Attempt attempt(options, device);
     return choose(graph, attempt);
   }
 
   std::unique_ptr<const Plan> tune(const CanonicalGraph& graph, const PlanOptions& options, Device device,
                                    const std::function<Trial()>& trial) const override {
+    refuse_while_captured("compile: a plan cannot be built");
     Attempt attempt(options, device);
     if (!attempt.present)
       throw DeviceError(text("compile: autotune times plans on the GPU, and ", attempt.origin.target,
@@ -223,6 +231,9 @@ class CudnnBackend : public Backend {
 };
 
 }  // namespace
+
+Origin origin_here(Device device) { return CudnnBackend::origin_of(device); }
+
 }  // namespace cudnn
 
 Backend& cudnn_backend() {

@@ -2,9 +2,11 @@
 #include "backends/cudnn/cudnn_plan.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "backends/cudnn/cuda_runtime.hpp"
 #include "backends/cudnn/engine_archive.hpp"
+#include "backends/cudnn/graph_memory.hpp"
 #include "backends/cudnn/handles.hpp"
 #include "backends/cudnn/profiler_range.hpp"
 #include "backends/cudnn/recording.hpp"
@@ -77,11 +79,28 @@ void CudnnPlan::execute(const Invocation& invocation) const {
   if (!present_) throw_absent_gpu();
   const ProfilerRange range(range_.c_str());
   const CurrentDevice current(device_);
-  CUstream_st* stream = use_current_stream(device_).handle;
+  const StreamKey key = use_current_stream(device_);
+  keep_with_capture(key, invocation);
+  CUstream_st* const stream = key.handle;
   Frame& frame = frame_of_thread();
   bind_invocation(frame, invocation);
   built_->execute(handle_for(device_, stream), frame.pointers,
                   cudnn::workspace(device_, stream, workspace()));
+}
+
+NativePack CudnnPlan::native_pack(const Invocation& invocation, std::span<std::uint64_t> numbers) const {
+  Frame frame;
+  bind_invocation(frame, invocation);
+  NativePack pack;
+  for (std::size_t i = 0; i < graph_.tensors.size(); ++i) {
+    const EngineTensor& t = graph_.tensors[i];
+    if (t.role == EngineTensor::Role::intermediate) continue;
+    void* pointer = frame.pointers[pack.size()];
+    if (t.role == EngineTensor::Role::number)
+      pointer = std::memcpy(&numbers[t.source], pointer, sizeof frame.numbers[t.source]);
+    pack.emplace_back(uid_of(i), pointer);
+  }
+  return pack;
 }
 
 std::string CudnnPlan::summary() const {
@@ -95,8 +114,6 @@ void CudnnPlan::save(Writer& writer) const {
          built_->serialize());
 }
 
-namespace {
-
 void check_origin(const Origin& saved, const Origin& here) {
   auto refuse = [](const std::string& what, const std::string& there, const std::string& now) {
     throw DeviceError(text("this plan was built ", what, there, ", and here is ", now, "; compile it here"));
@@ -107,8 +124,6 @@ void check_origin(const Origin& saved, const Origin& here) {
   if (saved.tf32 != here.tf32)
     refuse("with ", texts[static_cast<int>(saved.tf32)], texts[static_cast<int>(here.tf32)]);
 }
-
-}  // namespace
 
 std::unique_ptr<const CudnnPlan> CudnnPlan::load(Reader& reader, const std::optional<Origin>& here,
                                                  int device) {
@@ -158,7 +173,7 @@ std::string CudnnPlan::launch_problem() const {
   };
   bind(frame, address, scalars);
   handle_for(device_, nullptr);  // made before the capture, during which it could not be
-  Recording recording;
+  Recording recording("trying a plan");
   try {
     built_->execute(handle_for(device_, recording.stream()), frame.pointers, cleared.front()->data);
   } catch (const DeviceError& error) {
@@ -227,7 +242,7 @@ double CudnnPlan::microseconds(const Invocation& invocation) const {
     ~Restore() { handle_for(device, nullptr); }
   };
   auto median_of = [&](int executions, int launches) {
-    Recording recording;
+    Recording recording("timing a plan");
     const Restore before_the_stream_goes{device_};
     const auto handle = handle_for(device_, recording.stream());
     for (int i = 0; i < executions; ++i) built_->execute(handle, frame.pointers, scratch->data);

@@ -25,6 +25,11 @@ void archive(Archive& ar, T& o) {
   ar(o.target, o.library, o.tf32);
 }
 
+/// Of plans that are built here for the GPU of the device.
+Origin origin_here(Device device);
+/// DeviceError that says how they differ.
+void check_origin(const Origin& saved, const Origin& here);
+
 class CudnnPlan : public Plan {
  public:
   /// `present`: whether the device is the GPU that it was built for, so that it can execute there.
@@ -53,6 +58,8 @@ class CudnnPlan : public Plan {
   /// Lines that describe() ends with: how the plan was chosen.
   void set_report(std::string report) { report_ = std::move(report); }
   void save(Writer& writer) const override;
+  void* native_graph() const override { return built_->native(); }
+  NativePack native_pack(const Invocation& invocation, std::span<std::uint64_t> numbers) const override;
 
  private:
   /// A pointer that each call brings.

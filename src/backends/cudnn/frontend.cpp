@@ -182,23 +182,11 @@ fe::HeurMode_t heuristic_of(Heuristic heuristic) {
   }
 }
 
-/// Before anything of the frontend is called: a symbol it looks up too early stays null.
-void use_libraries(bool planning) {
-  const Libraries& libraries = planning ? libraries_for_planning() : libraries_for_device();
-  static const bool once = [&] {
-    fe::cudnn_dlhandle = libraries.cudnn.handle;
-    return true;
-  }();
-  static_cast<void>(once);
-}
-
 template <class T>
 T mapped(const std::optional<T>& value, const char* what, Op op) {
   if (!value) throw InternalError(text(what, " of ", name_of(op), " reached cuDNN; please report this"));
   return *value;
 }
-
-std::int64_t uid_of(std::size_t tensor) { return static_cast<std::int64_t>(tensor) + 1; }
 
 /// Turns an EngineGraph into a frontend graph.
 class Translation {
@@ -301,7 +289,9 @@ class FrontendGraph : public fe::graph::Graph {
     return plans.execution_plans[static_cast<std::size_t>(index)]->get_raw_desc();
   }
   /// The plan that the frontend's own functions take.
-  void choose(std::int64_t index) { plans.candidate = index; }
+  void choose(std::int64_t index) {
+    if (plans.candidate != index) plans.candidate = index;  // others may be executing it
+  }
 };
 
 /// `what` is no string: a call that goes well makes none.
@@ -368,8 +358,7 @@ class Built : public BuiltGraph {
   }
 
   std::string serialize() const override {
-    static std::mutex& one_at_a_time = *new std::mutex;  // the choice is the frontend graph's state
-    const std::lock_guard lock(one_at_a_time);
+    const std::lock_guard lock(choosing());
     graph_->choose(index_);
     std::vector<std::uint8_t> data;
     auto status = graph_->serialize(data, false);
@@ -377,8 +366,19 @@ class Built : public BuiltGraph {
       throw DeviceError(text("cuDNN could not serialise ", engine_, ": ", one_line(status.get_message())));
     return {data.begin(), data.end()};
   }
+  fe::graph::Graph* native() const override {
+    const std::lock_guard lock(choosing());
+    graph_->choose(index_);
+    return graph_.get();
+  }
 
  private:
+  /// The choice is the frontend graph's state.
+  static std::mutex& choosing() {
+    static std::mutex& one_at_a_time = *new std::mutex;
+    return one_at_a_time;
+  }
+
   std::shared_ptr<FrontendGraph> graph_;
   std::int64_t index_;
   std::vector<std::int64_t> uids_;
@@ -405,7 +405,7 @@ struct Candidates::State {
 Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cudnnContext* handle,
                        const TargetProperties* target)
     : state_(std::make_shared<State>()) {
-  use_libraries(handle == nullptr);
+  open_frontend(handle == nullptr);
   state_->uids = bound_uids(graph);
   fe::graph::Graph& g = *state_->graph;
   auto failed = [&](const char* step, fe::error_t status) {
@@ -468,7 +468,7 @@ std::unique_ptr<const BuiltGraph> Candidates::next() {
 
 std::unique_ptr<const BuiltGraph> load_graph(const EngineGraph& graph, const StoredPlan& plan,
                                              cudnnContext* handle) {
-  use_libraries(false);
+  open_frontend(false);
   auto loaded = std::make_shared<FrontendGraph>();
   std::string problem;
   try {
@@ -484,10 +484,20 @@ std::unique_ptr<const BuiltGraph> load_graph(const EngineGraph& graph, const Sto
   return std::make_unique<Built>(std::move(loaded), 0, bound_uids(graph), plan.engine, plan.workspace);
 }
 
+void open_frontend(bool planning) {
+  const Libraries& libraries = planning ? libraries_for_planning() : libraries_for_device();
+  // A symbol that the frontend looks up too early stays null.
+  static const bool once = [&] {
+    fe::cudnn_dlhandle = libraries.cudnn.handle;
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
 bool has_mode(Op op) { return mode_of(op).has_value(); }
 
 cudnnContext* create_handle() {
-  use_libraries(false);
+  open_frontend(false);
   cudnnHandle_t handle = nullptr;
   check(fe::detail::create_handle(&handle), "cudnnCreate");
   return handle;

@@ -13,6 +13,9 @@
 
 struct cudnnContext;
 struct CUstream_st;
+namespace cudnn_frontend::graph {
+class Graph;
+}
 
 namespace stiletto::detail::cudnn {
 
@@ -29,7 +32,12 @@ class BuiltGraph {
   /// floats on the host. Throws DeviceError.
   virtual void execute(cudnnContext* handle, const std::vector<void*>& pointers, void* workspace) const = 0;
   virtual std::string serialize() const = 0;  // as load_graph takes it
+  /// The graph itself, whose own execute() runs the plan. DeviceError where it is not in this process.
+  virtual cudnn_frontend::graph::Graph* native() const = 0;
 };
+
+/// The uid of EngineGraph::tensors[i].
+inline std::int64_t uid_of(std::size_t tensor) { return static_cast<std::int64_t>(tensor) + 1; }
 
 /// What is kept of a built graph.
 struct StoredPlan {
@@ -63,6 +71,10 @@ class Candidates {
   struct State;
   std::shared_ptr<State> state_;
 };
+
+/// Opens the libraries, and has cudnn-frontend find them; before anything of it is called. Of the GPU that is
+/// there, or for planning without one.
+void open_frontend(bool planning);
 
 /// Whether cuDNN has a pointwise mode of that name.
 bool has_mode(Op op);

@@ -49,10 +49,23 @@ Handle take(int device) {
   return {device, create_handle(), nullptr};
 }
 
+ThreadHandles& handles_of_thread() {
+  thread_local ThreadHandles mine;
+  return mine;
+}
+
 }  // namespace
 
+void leave_stream(CUstream_st* stream) {
+  for (Handle& handle : handles_of_thread().handles) {
+    if (handle.stream != stream) continue;
+    set_stream(handle.context, nullptr);
+    handle.stream = nullptr;
+  }
+}
+
 cudnnContext* handle_for(int device, CUstream_st* stream) {
-  thread_local ThreadHandles mine;
+  ThreadHandles& mine = handles_of_thread();
   Handle* found = nullptr;
   for (Handle& handle : mine.handles)
     if (handle.device == device) found = &handle;

@@ -15,6 +15,9 @@ namespace stiletto::detail::cudnn {
 /// ends.
 cudnnContext* handle_for(int device, CUstream_st* stream);
 
+/// This thread's handles leave a stream that is about to be destroyed.
+void leave_stream(CUstream_st* stream);
+
 /// At least `count` ones of the dtype (float16 or bfloat16) in the memory of the current device, written
 /// before the call returns. The longest vector asked for stays; plans ask when they are built, so that calls
 /// do not.

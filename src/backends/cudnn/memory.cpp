@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "backends/cudnn/graph_memory.hpp"
 #include "core/text.hpp"
 #include "stiletto/cuda.hpp"
 #include "stiletto/device.hpp"
@@ -298,43 +299,15 @@ void* take(DevicePool& pool, std::size_t bytes, cudaStream_t stream) {
   return pointer;
 }
 
-cudaGraph_t graph_being_captured(CUstream_st* stream) {
-  CUstreamCaptureStatus status{};
-  CUgraph graph = nullptr;
-  check(static_cast<cudaError_t>(
-            cuda().stream_get_capture_info(stream, &status, nullptr, &graph, nullptr, nullptr)),
-        "allocating during a capture");
-  if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-    throw DeviceError(
-        "allocating during a capture: the capture has been invalidated by an earlier call; end "
-        "it with cudaStreamEndCapture");
-  return graph;
-}
-
-/// CUDA calls this from a thread of its own, in which no CUDA function may be called.
-void drop_graphs_share(void* share) {
-  const std::unique_ptr<std::shared_ptr<Block>> dropped(static_cast<std::shared_ptr<Block>*>(share));
-}
-
-void keep_with_graph(cudaGraph_t graph, const std::shared_ptr<Block>& block) {
-  constexpr const char* what = "giving memory to a captured graph";
-  auto* const share = new std::shared_ptr<Block>(block);
-  cudaUserObject_t object = nullptr;
-  const cudaError_t status =
-      cuda().UserObjectCreate(&object, share, drop_graphs_share, 1, cudaUserObjectNoDestructorSync);
-  if (status != cudaSuccess) drop_graphs_share(share);
-  check(status, what);
-  check(cuda().GraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove), what);
-}
-
 std::shared_ptr<Block> allocate_for_graph(DevicePool& pool, std::size_t bytes, CUstream_st* stream) {
   auto block = std::make_shared<Block>();
-  const cudaGraph_t graph = graph_being_captured(stream);
+  constexpr const char* what = "allocating during a capture";
+  const cudaGraph_t graph = graph_being_captured(stream, what);
   const BesideCapture beside;
   block->device = pool.device;
   block->of_graph = true;
   block->pointer = take(pool, bytes, pool.quiet);
-  check(cuda().StreamSynchronize(pool.quiet), "allocating during a capture");
+  check(cuda().StreamSynchronize(pool.quiet), what);
   keep_with_graph(graph, block);
   return block;
 }
@@ -355,6 +328,7 @@ Block::~Block() {
 
 std::shared_ptr<Block> allocate_block(int device, std::size_t bytes) {
   DevicePool& pool = pool_of(device);
+  drop_what_graphs_kept();
   const StreamKey stream = use_current_stream(device);
   auto block = std::make_shared<Block>();
   block->device = device;

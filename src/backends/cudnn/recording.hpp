@@ -5,15 +5,16 @@
 
 namespace stiletto::detail::cudnn {
 
-/// A stream of the current device that is capturing until end() or destruction.
+/// A stream of the current device that is capturing until end() or destruction. `operation` begins the text
+/// of what is thrown.
 class Recording {
  public:
-  Recording() {
-    check(cuda().StreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "trying a plan");
-    const cudaError_t begun = cuda().StreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
+  explicit Recording(const char* operation, cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal) {
+    check(cuda().StreamCreateWithFlags(&stream_, cudaStreamNonBlocking), operation);
+    const cudaError_t begun = cuda().StreamBeginCapture(stream_, mode);
     if (begun != cudaSuccess) {
       cuda().StreamDestroy(stream_);
-      check(begun, "trying a plan");
+      check(begun, operation);
     }
   }
   Recording(const Recording&) = delete;

@@ -16,6 +16,7 @@ class StoredGraph : public BuiltGraph {
   std::string engine() const override { return plan_.engine; }
   void execute(cudnnContext*, const std::vector<void*>&, void*) const override { throw_absent_gpu(); }
   std::string serialize() const override { return plan_.bytes; }
+  cudnn_frontend::graph::Graph* native() const override { throw_absent_gpu(); }
 
  private:
   StoredPlan plan_;

@@ -70,11 +70,11 @@ StreamKey key_of(CUstream_st* stream) {
   StreamKey key{stream};
   if (key.is_default()) return key;
   // Asking a capturing stream for its id breaks the capture (driver 580). A capture holds its stream, so that
-  // the handle stands for it; no id of CUDA's has the highest bit.
+  // the handle stands for it.
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   check(cuda().StreamIsCapturing(stream, &capturing), "the current stream");
   if (capturing != cudaStreamCaptureStatusNone)
-    key.id = reinterpret_cast<std::uintptr_t>(stream) | 1ULL << 63U;
+    key.id = reinterpret_cast<std::uintptr_t>(stream) | StreamKey::captured;
   else
     check(cuda().StreamGetId(stream, &key.id), "the current stream");
   return key;

@@ -13,6 +13,9 @@ struct StreamKey {
   CUstream_st* handle = nullptr;
   unsigned long long id = 0;
   bool is_default() const { return handle == nullptr || handle == cudaStreamLegacy; }
+  /// Of a key made while the stream was being captured: no id of CUDA's has the highest bit.
+  static constexpr unsigned long long captured = 1ULL << 63U;
+  bool is_captured() const { return !is_default() && (id & captured) != 0; }
   bool operator==(const StreamKey& other) const {
     return is_default() ? other.is_default() : !other.is_default() && id == other.id;
   }

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Beside frontend.cpp the one translation unit that includes cudnn-frontend: a graph in its words becomes
+// ours to execute.
+#include "backends/cudnn/foreign_graph.hpp"
+
+#include <cudnn_frontend.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "backends/cudnn/reasons.hpp"
+#include "core/layout.hpp"
+#include "core/text.hpp"
+#include "stiletto/error.hpp"
+
+namespace stiletto::detail::cudnn {
+namespace {
+
+namespace fe = cudnn_frontend;
+
+constexpr const char* operation = "from_cudnn_graph: ";
+
+std::optional<DType> dtype_of(fe::DataType_t type) {
+  switch (type) {
+    case fe::DataType_t::BYTE_BOOLEAN:
+      return DType::boolean;
+    case fe::DataType_t::INT8:
+      return DType::int8;
+    case fe::DataType_t::UINT8:
+      return DType::uint8;
+    case fe::DataType_t::INT32:
+      return DType::int32;
+    case fe::DataType_t::INT64:
+      return DType::int64;
+    case fe::DataType_t::HALF:
+      return DType::float16;
+    case fe::DataType_t::BFLOAT16:
+      return DType::bfloat16;
+    case fe::DataType_t::FLOAT:
+      return DType::float32;
+    case fe::DataType_t::DOUBLE:
+      return DType::float64;
+    case fe::DataType_t::FP8_E4M3:
+      return DType::float8_e4m3;
+    case fe::DataType_t::FP8_E5M2:
+      return DType::float8_e5m2;
+    case fe::DataType_t::FP8_E8M0:
+      return DType::float8_e8m0;
+    case fe::DataType_t::FP4_E2M1:
+      return DType::float4_e2m1;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// What of a graph is for its own kind only.
+class Insides : public fe::graph::Graph {
+ public:
+  /// Whether the tensor comes out of an operation; nothing is known of graphs that were deserialised.
+  static std::optional<bool> computes(const fe::graph::Graph& graph, std::int64_t uid) {
+    const auto& results = graph.*&Insides::full_graph_outputs;
+    if (results.empty()) return std::nullopt;
+    return std::any_of(results.begin(), results.end(),
+                       [&](const auto& t) { return t->has_uid() && t->get_uid() == uid; });
+  }
+  static bool lowered(const fe::graph::Graph& graph) {
+    return graph.*&Insides::operation_graph != nullptr || chosen_plan(graph) != -1;
+  }
+  static bool has_properties(const fe::graph::Graph& graph) {
+    return graph.*&Insides::device_properties != nullptr;
+  }
+  static const fe::DeviceProperties& properties(const fe::graph::Graph& graph) {
+    return *(graph.*&Insides::device_properties);
+  }
+  static std::int64_t chosen_plan(const fe::graph::Graph& graph) {
+    return (graph.*&Insides::plans).candidate;
+  }
+};
+
+std::string described(std::int64_t uid, const std::string& name) {
+  return text("uid ", uid, name.empty() ? "" : " (" + name + ")");
+}
+
+/// Memory without gaps: every axis begins where those inside it end.
+bool is_dense(const Shape& shape, const Strides& strides) {
+  std::vector<std::size_t> axes;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] != 1) axes.push_back(i);
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
+  std::int64_t stride = 1;
+  for (const std::size_t axis : axes) {
+    if (strides[axis] != stride) return false;
+    stride *= shape[axis];
+  }
+  return true;
+}
+
+[[noreturn]] void throw_unused(const ForeignTensor& tensor) {
+  throw ArgumentError(text(operation, tensor.name, " is not used by the graph; leave it out"));
+}
+
+[[noreturn]] void throw_refused(const char* what, fe::error_t status) {
+  throw ArgumentError(text(operation, what, ": ", one_line(status.get_message())));
+}
+
+}  // namespace
+
+int frontend_version() { return CUDNN_FRONTEND_VERSION; }
+
+ForeignGraph::ForeignGraph(std::shared_ptr<fe::graph::Graph> graph, const std::vector<std::int64_t>& inputs,
+                           const std::vector<std::int64_t>& outputs)
+    : graph_(std::move(graph)) {
+  if (!Insides::lowered(*graph_)) {
+    auto status = graph_->validate();
+    if (status.is_bad()) throw_refused("cudnn-frontend does not accept the graph", status);
+  }
+  std::vector<std::int64_t> seen;
+  auto take = [&](const std::vector<std::int64_t>& uids, bool output, std::vector<ForeignTensor>& tensors) {
+    for (const std::int64_t uid : uids) {
+      tensors.push_back(look_up(uid, output));
+      if (std::find(seen.begin(), seen.end(), uid) != seen.end())
+        throw ArgumentError(
+            text(operation, tensors.back().name, " is listed twice; list each input and output once"));
+      seen.push_back(uid);
+    }
+  };
+  take(inputs, false, inputs_);
+  take(outputs, true, outputs_);
+}
+
+ForeignGraph::ForeignGraph(const std::string& bytes, cudnnContext* handle)
+    : graph_(std::make_shared<fe::graph::Graph>()) {
+  std::string problem;
+  try {
+    auto status =
+        graph_->deserialize(handle, std::vector<std::uint8_t>(bytes.begin(), bytes.end()), true, false);
+    if (status.is_bad()) problem = status.get_message();
+  } catch (const std::exception& error) {  // of its JSON parser
+    problem = error.what();
+  }
+  if (!problem.empty()) throw DeviceError(text("cuDNN does not take the plan: ", one_line(problem)));
+  uids_ = graph_->get_variant_pack_uids_sorted();
+}
+
+ForeignTensor ForeignGraph::look_up(std::int64_t uid, bool output) const {
+  fe::graph::Tensor_attributes found;
+  if (graph_->query_tensor_attributes_of_uid(uid, found).is_bad())
+    throw ArgumentError(
+        text(operation, "the graph has no tensor with uid ", uid, "; give tensors theirs with set_uid"));
+  ForeignTensor tensor;
+  tensor.uid = uid;
+  tensor.name = described(uid, found.get_name());
+  const char* const list = output ? "outputs" : "inputs";
+  if (found.get_is_virtual())
+    throw ArgumentError(text(operation, tensor.name,
+                             " is a value inside the graph; call set_output(true) on ",
+                             "it, or leave it out of the ", list));
+  if (Insides::computes(*graph_, uid).value_or(output) != output)
+    throw ArgumentError(text(operation, tensor.name, " is ", output ? "read" : "written",
+                             " by the graph; list it ", "among the ", output ? "inputs" : "outputs"));
+  if (found.get_pass_by_value() || found.get_has_compile_time_constant())
+    throw ArgumentError(
+        text(operation, tensor.name, " is a number that has its value; leave it out of the ", list));
+  if (found.get_data_type() == fe::DataType_t::NOT_SET)
+    throw_unused(tensor);  // an operation would have set it
+  const std::optional<DType> dtype = dtype_of(found.get_data_type());
+  if (!dtype)
+    throw DTypeError(text(operation, tensor.name, " is of the type ",
+                          nlohmann::json(found.get_data_type()).dump(), ", which no array has"));
+  tensor.dtype = *dtype;
+  const std::vector<std::int64_t> dims = found.get_dim(), strides = found.get_stride();
+  if (dims.size() > Dims::max_rank)
+    throw ShapeError(text(operation, tensor.name, " has ", dims.size(), " dimensions; arrays have up to ",
+                          Dims::max_rank));
+  tensor.shape = Shape(std::span<const std::int64_t>(dims));
+  tensor.strides = Strides(std::span<const std::int64_t>(strides));
+  tensor.number = found.get_is_pass_by_value();
+  tensor.alignment = static_cast<int>(std::clamp<std::int64_t>(found.get_alignment(), 1, 16));
+  if (output && !is_dense(tensor.shape, tensor.strides))
+    throw ArgumentError(text(operation, tensor.name, " is written with strides ", tensor.strides,
+                             " for shape ", tensor.shape,
+                             ", which leave gaps; outputs are allocated dense, in any order of axes"));
+  return tensor;
+}
+
+void ForeignGraph::check_complete() const {
+  auto has = [](const auto& list, std::int64_t uid) {
+    return std::any_of(list.begin(), list.end(), [&](const ForeignTensor& t) { return t.uid == uid; });
+  };
+  for (const std::int64_t uid : uids_) {
+    if (has(inputs_, uid) || has(outputs_, uid)) continue;
+    fe::graph::Tensor_attributes found;
+    static_cast<void>(graph_->query_tensor_attributes_of_uid(uid, found));
+    const bool output = Insides::computes(*graph_, uid).value_or(false);
+    throw ArgumentError(
+        text(operation, described(uid, found.get_name()), " is ", output ? "written" : "read",
+             " by the graph and not listed; list it among the ", output ? "outputs" : "inputs",
+             found.get_is_pass_by_value() ? ", or give the number a value in the graph" : ""));
+  }
+  for (const auto* list : {&inputs_, &outputs_})
+    for (const ForeignTensor& tensor : *list)
+      if (!std::binary_search(uids_.begin(), uids_.end(), tensor.uid)) throw_unused(tensor);
+}
+
+bool ForeignGraph::knows_its_gpu() const {
+  return Insides::lowered(*graph_) || Insides::has_properties(*graph_);
+}
+
+std::string ForeignGraph::properties() const {
+  std::vector<std::uint8_t> bytes;
+  if (!Insides::has_properties(*graph_) || Insides::properties(*graph_).serialize(bytes).is_bad()) return {};
+  return {bytes.begin(), std::find(bytes.begin(), bytes.end(), 0)};
+}
+
+bool ForeignGraph::build(cudnnContext* handle, std::vector<EngineReason>& reasons) {
+  try {
+    if (!build_plan(handle, reasons)) return false;
+  } catch (const std::exception& error) {
+    reasons.push_back({"cudnn-frontend", one_line(error.what())});
+    return false;
+  }
+  auto prepared = graph_->prepare_variant_pack_template();
+  if (prepared.is_bad()) throw_refused("the graph's tensors cannot be bound", prepared);
+  uids_ = graph_->get_variant_pack_uids_sorted();
+  check_complete();
+  return true;
+}
+
+bool ForeignGraph::build_plan(cudnnContext* handle, std::vector<EngineReason>& reasons) {
+  fe::graph::Graph& graph = *graph_;
+  auto failed = [&](const char* step, fe::error_t status) {
+    if (status.is_good()) return false;
+    for (EngineReason& reason : engine_reasons(step, status.get_message()))
+      reasons.push_back(std::move(reason));
+    return true;
+  };
+  if (Insides::chosen_plan(graph) == -1) {
+    if (!Insides::lowered(graph) && failed("operation graph", handle ? graph.build_operation_graph(handle)
+                                                                     : graph.build_operation_graph()))
+      return false;
+    if (graph.get_execution_plan_count() == 0 &&
+        failed("heuristics", graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})))
+      return false;
+    for (std::int64_t i = 0; Insides::chosen_plan(graph) == -1; ++i) {
+      if (i == graph.get_execution_plan_count()) return false;
+      auto status = graph.build_plan_at_index(i);
+      std::string name;
+      if (status.is_bad() && graph.get_plan_name_at_index(i, name).is_bad()) name = text("plan ", i);
+      failed(name.c_str(), status);
+    }
+  }
+  return true;
+}
+
+std::size_t ForeignGraph::workspace() const {
+  return static_cast<std::size_t>(std::max<std::int64_t>(graph_->get_workspace_size(), 0));
+}
+
+std::string ForeignGraph::engine() const {
+  std::string name;
+  return graph_->get_plan_name(name).is_good() ? name : "plan";
+}
+
+void ForeignGraph::execute(cudnnContext* handle, std::vector<void*>& pointers, void* workspace) const {
+  auto status =
+      std::as_const(*graph_).execute(handle, pointers.data(), static_cast<int>(pointers.size()), workspace);
+  if (status.is_bad())
+    throw DeviceError(text("executing ", engine(), " failed: ", one_line(status.get_message())));
+}
+
+std::string ForeignGraph::serialize() const {
+  std::vector<std::uint8_t> data;
+  auto status = graph_->serialize(data, false);
+  if (status.is_bad())
+    throw DeviceError(text("cuDNN could not serialise ", engine(), ": ", one_line(status.get_message())));
+  return {data.begin(), data.end()};
+}
+
+}  // namespace stiletto::detail::cudnn

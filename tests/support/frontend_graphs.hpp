@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program that uses cudnn-frontend itself does with it. Only frontend_graphs.cpp includes its headers,
+// which take half a minute to compile.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stiletto/cudnn.hpp"
+
+struct cudnnContext;
+struct CUstream_st;
+
+namespace support {
+
+using NativeGraph = std::shared_ptr<cudnn_frontend::graph::Graph>;
+using NativePack = std::vector<std::pair<std::int64_t, void*>>;
+
+/// CUDNN_FRONTEND_VERSION of the headers.
+int frontend_version();
+
+/// y = relu(x·w + b) · factor of float16, x (1, 64, 128), w (1, 128, 96), b (1, 1, 96).
+struct Layer {
+  static constexpr std::int64_t x = 11, w = 12, bias = 13, factor = 14, y = 21, product = 31, unused = 41;
+  enum class Output { row_major, transposed, gaps, bits };
+  Output output = Output::row_major;
+  bool factor_has_value = false;  // 2, in the graph
+  std::size_t unused_rank = 3;
+  bool unused_has_type = true;
+  bool in_float64 = false;  // of all, which cuDNN has no engine for
+
+  NativeGraph describe() const;
+};
+
+/// Properties of a GPU, as Target::to_json() has them.
+void set_target(const NativeGraph& graph, const std::string& json, int sm);
+/// To a plan; std::runtime_error with cuDNN's words. Without a handle for the graph's target.
+void build(const NativeGraph& graph, cudnnContext* handle);
+std::vector<std::uint8_t> serialize(const NativeGraph& graph);
+
+/// After a plan has been built: the uids that execute() wants, ascending, its scratch, and the plan's name.
+std::vector<std::int64_t> uids_of(const NativeGraph& graph);
+std::int64_t workspace_of(const NativeGraph& graph);
+std::string plan_of(const NativeGraph& graph);
+
+/// A cuDNN handle of the program's own.
+class Handle {
+ public:
+  explicit Handle(CUstream_st* stream);
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle();
+  cudnnContext* get() const { return handle_; }
+
+ private:
+  cudnnContext* handle_ = nullptr;
+};
+void execute(const NativeGraph& graph, const Handle& handle, const NativePack& pack, void* workspace);
+
+}  // namespace support
