@@ -200,9 +200,10 @@ T mapped(const std::optional<T>& value, const char* what, Op op) {
 
 std::int64_t uid_of(std::size_t tensor) { return static_cast<std::int64_t>(tensor) + 1; }
 
-/// Turns an EngineGraph into a frontend graph. Engines take products of three dimensions; beyond them a product
-/// whose right operand is the same for all batches is a convolution with a filter of one element, and all
-/// tensors of its graph get a convolution's dimensions: (batch, channels, space…), channels being the columns.
+/// Turns an EngineGraph into a frontend graph. Engines take products of three dimensions; beyond them a
+/// product whose right operand is the same for all batches is a convolution with a filter of one element, and
+/// all tensors of its graph get a convolution's dimensions: (batch, channels, space…), channels being the
+/// columns.
 class Translation {
  public:
   Translation(const EngineGraph& graph, fe::graph::Graph& out) : graph_(graph), out_(out) {
@@ -212,7 +213,8 @@ class Translation {
       if (node.op != Op::matmul) continue;
       products = true;
       const Extents& right = graph.tensors[node.inputs[1]].dims;
-      filters = filters && std::all_of(right.begin(), right.end() - 2, [](auto extent) { return extent == 1; });
+      filters =
+          filters && std::all_of(right.begin(), right.end() - 2, [](auto extent) { return extent == 1; });
       is_filter_[node.inputs[1]] = true;
     }
     const std::size_t rank = graph.tensors.front().dims.size();
