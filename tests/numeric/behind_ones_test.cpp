@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that cuDNN has engines for only behind a product of ones, as a product with a one, or as a
-// convolution: more axes than three, broadcasts of columns and channels, sums of float32 and of computed values,
-// operands in other orders. Expected is what the CPU makes of the same arrays.
+// convolution: more axes than three, broadcasts of columns and channels, sums of float32 and of computed
+// values, operands in other orders. Expected is what the CPU makes of the same arrays.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,8 @@ using stiletto::Slice;
 
 constexpr DType f16 = DType::float16, bf16 = DType::bfloat16, f32 = DType::float32;
 
-Array numbers(DType dtype, const Extents& shape, Layout layout = Layout::contiguous, std::uint64_t seed = 31) {
+Array numbers(DType dtype, const Extents& shape, Layout layout = Layout::contiguous,
+              std::uint64_t seed = 31) {
   Random random(seed);
   return operand(random, dtype, shape, layout).array;
 }
@@ -132,8 +133,7 @@ TEST(BehindOnes, operands_in_another_order) {
 TEST(BehindOnes, sums_of_float32) {
   for (const Extents& shape : {Extents{8, 32, 64}, {7, 13, 29}, {3, 200, 333}}) {
     const Array x = numbers(f32, shape);
-    for (const stiletto::Axes& axes :
-         {stiletto::Axes{0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}}) {
+    for (const stiletto::Axes& axes : {stiletto::Axes{0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}}) {
       auto sum = [&](const Array& a) { return stiletto::sum(a, axes); };
       auto mean = [&](const Array& a) { return stiletto::mean(a, axes); };
       EXPECT_TRUE(as_on_cpu(Real(200 * 333), sum, x)) << describe(shape);

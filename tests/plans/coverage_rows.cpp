@@ -41,9 +41,7 @@ Group of_dtype(DType dtype) {
             },
             {square},
             "drops NaN"},
-           {"batchnorm inf nchw",
-            batch_norm,
-            {{{3, 8, 5, 6}, dtype}, channel, channel, channel, channel}},
+           {"batchnorm inf nchw", batch_norm, {{{3, 8, 5, 6}, dtype}, channel, channel, channel, channel}},
            {"batchnorm inf nhwc",
             batch_norm,
             {{{3, 8, 5, 6}, dtype, {240, 1, 48, 8}}, channel, channel, channel, channel}}}};

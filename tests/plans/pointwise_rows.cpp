@@ -88,75 +88,76 @@ Group views() {
     stiletto::assign(x, stiletto::exp(y));
   };
   auto transposed = [](const Arrays& a) { return a[0] + stiletto::transpose(a[1]); };
-  auto one_stepped = [](const Arrays& a) {
-    return stiletto::slice(a[0], {Slice{}, Slice{0, {}, 2}}) + a[1];
-  };
+  auto one_stepped = [](const Arrays& a) { return stiletto::slice(a[0], {Slice{}, Slice{0, {}, 2}}) + a[1]; };
   auto all_transposed = [](const Arrays& a) { return stiletto::transpose(stiletto::exp(a[0]), {2, 0, 1}); };
-  return {"views",
-          {{"halves of a tensor", halves, {{{64, 96}}}},
-           {"halves of a float32 tensor", halves, {{{64, 96}, f32}}},
-           {"every other column", every_other, {{{64, 96}, f32}}},
-           {"two bytes of alignment",
-            [](const Arrays& a) { return stiletto::relu(stiletto::slice(a[0], {Slice{1, {}}})); },
-            {{{1025}}}},
-           {"gaps between rows", square_plus_x, {{{64, 96}, f16, {128, 1}}}},
-           {"channels last", square_plus_x, {{{2, 8, 5, 6}, f16, {240, 1, 48, 8}}}},
-           {"all in one permuted order", all_transposed, {{{4, 32, 48}, f32}}},
-           {"reversed together", all_reversed, {{{4096}, f32}, {{4096}, f32}}},
-           {"one operand reversed", reversed, {{{64, 96}}}, "walked backwards"},
-           {"one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}},
-           {"two operands transposed",
-            [](const Arrays& a) { return a[0] + transpose(a[1]) * transpose(a[2]); },
-            {{{64, 96}, f32}, {{96, 64}, bf16}, {{96, 64}, f16}}},
-           {"two transposed, of one type",
-            [](const Arrays& a) { return a[0] + transpose(a[1]) * transpose(a[2]); },
-            {{{64, 96}, f32}, {{96, 64}, bf16}, {{96, 64}, bf16}}},
-           {"every other column of one operand", one_stepped, {{{64, 192}}, {{64, 96}, f32}}},
-           {"one float32 operand transposed",
-            transposed,
-            {{{64, 96}, f32}, {{96, 64}, f32}},
-            "the strides of arg0.1 (float32[64,96], strides [1,64]) keep its axes from merging: use a copy() of "
-            "it, contiguous in the order of the result"}}};
+  return {
+      "views",
+      {{"halves of a tensor", halves, {{{64, 96}}}},
+       {"halves of a float32 tensor", halves, {{{64, 96}, f32}}},
+       {"every other column", every_other, {{{64, 96}, f32}}},
+       {"two bytes of alignment",
+        [](const Arrays& a) { return stiletto::relu(stiletto::slice(a[0], {Slice{1, {}}})); },
+        {{{1025}}}},
+       {"gaps between rows", square_plus_x, {{{64, 96}, f16, {128, 1}}}},
+       {"channels last", square_plus_x, {{{2, 8, 5, 6}, f16, {240, 1, 48, 8}}}},
+       {"all in one permuted order", all_transposed, {{{4, 32, 48}, f32}}},
+       {"reversed together", all_reversed, {{{4096}, f32}, {{4096}, f32}}},
+       {"one operand reversed", reversed, {{{64, 96}}}, "walked backwards"},
+       {"one operand transposed", transposed, {{{64, 96}}, {{96, 64}}}},
+       {"two operands transposed",
+        [](const Arrays& a) { return a[0] + transpose(a[1]) * transpose(a[2]); },
+        {{{64, 96}, f32}, {{96, 64}, bf16}, {{96, 64}, f16}}},
+       {"two transposed, of one type",
+        [](const Arrays& a) { return a[0] + transpose(a[1]) * transpose(a[2]); },
+        {{{64, 96}, f32}, {{96, 64}, bf16}, {{96, 64}, bf16}}},
+       {"every other column of one operand", one_stepped, {{{64, 192}}, {{64, 96}, f32}}},
+       {"one float32 operand transposed",
+        transposed,
+        {{{64, 96}, f32}, {{96, 64}, f32}},
+        "the strides of arg0.1 (float32[64,96], strides [1,64]) keep its axes from merging: use a copy() of "
+        "it, contiguous in the order of the result"}}};
 }
 
 Group ranks() {
   auto three = [](const Arrays& a) { return a[0] + a[1] + a[2]; };
   const Operand rank4{{3, 5, 7, 9}}, rank5{{2, 3, 4, 5, 6}};
-  return {
-      "ranks",
-      {{"rank 4, contiguous", sum_of_two, {rank4, rank4}},
-       {"rank 5, contiguous", sum_of_two, {rank5, rank5}},
-       {"rank 8, contiguous", square_plus_x, {{{2, 1, 3, 1, 2, 4, 1, 8}}}},
-       {"rank 4, last two axes broadcast", sum_of_two, {rank4, {{3, 5, 1, 1}}}},
-       {"rank 4, the middle axes broadcast", sum_of_two, {rank4, {{3, 1, 1, 9}}}},
-       {"rank 4, every other axis broadcast", sum_of_two, {rank4, {{3, 1, 7, 1}}}},
-       {"rank 4, an axis missing in each operand", three, {rank4, {{3, 1, 7, 9}}, {{3, 5, 1, 9}}}},
-       {"rank 4, gaps between all rows", square_plus_x, {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}},
-       {"rank 4, outer axes in another order", sum_of_two, {rank4, {{3, 5, 7, 9}, f16, {9, 189, 27, 1}}}},
-       {"rank 4, a slice of one operand", sum_of_two, {rank4, {{3, 5, 7, 9}, f16, {1600, 160, 16, 1}}}},
-       {"rank 4, the innermost axes swapped",
-        sum_of_two,
-        {rank4, {{3, 5, 7, 9}, f16, {315, 63, 1, 7}}},
-        "the strides of arg0.1 (float16[15,7,9], strides [63,1,7]) keep its axes from merging: use a "
-        "copy() of it, contiguous in the order of the result"},
-       {"rank 5, every other axis broadcast", sum_of_two, {rank5, {{1, 3, 1, 5, 1}}}},
-       {"rank 5, outer axes in another order", sum_of_two, {rank5, {{2, 3, 4, 5, 6}, f16, {6, 12, 36, 144, 1}}}},
-       {"rank 6, every other axis broadcast",
-        sum_of_two,
-        {{{2, 3, 2, 3, 2, 3}}, {{2, 1, 2, 1, 2, 1}}},
-        "arg0.1 (float16[2,1,2,1,2,1], strides [4,0,2,0,1,0]) is broadcast along some of the axes and keeps them "
-        "from merging: copy() the result of broadcast_to"},
-       {"rank 6, the last axis broadcast", sum_of_two, {{{2, 3, 2, 3, 2, 3}}, {{2, 3, 2, 3, 2, 1}}}},
-       {"rank 7, in another order",
-        sum_of_two,
-        {{{2, 2, 2, 2, 2, 2, 2}}, {{2, 2, 2, 2, 2, 2, 2}, f16, {2, 4, 8, 16, 32, 64, 1}}},
-        "the strides of arg0.1"},
-       {"rank 8, two operands in another order",
-        three,
-        {{{2, 2, 2, 2, 2, 2, 2, 2}},
-         {{2, 2, 2, 2, 2, 2, 2, 2}, f16, {2, 4, 8, 16, 32, 64, 128, 1}},
-         {{2, 2, 2, 2, 2, 2, 2, 2}, f16, {1, 2, 4, 8, 16, 32, 64, 128}}},
-        "use copies of them, contiguous in the order of the result"}}};
+  return {"ranks",
+          {{"rank 4, contiguous", sum_of_two, {rank4, rank4}},
+           {"rank 5, contiguous", sum_of_two, {rank5, rank5}},
+           {"rank 8, contiguous", square_plus_x, {{{2, 1, 3, 1, 2, 4, 1, 8}}}},
+           {"rank 4, last two axes broadcast", sum_of_two, {rank4, {{3, 5, 1, 1}}}},
+           {"rank 4, the middle axes broadcast", sum_of_two, {rank4, {{3, 1, 1, 9}}}},
+           {"rank 4, every other axis broadcast", sum_of_two, {rank4, {{3, 1, 7, 1}}}},
+           {"rank 4, an axis missing in each operand", three, {rank4, {{3, 1, 7, 9}}, {{3, 5, 1, 9}}}},
+           {"rank 4, gaps between all rows", square_plus_x, {{{3, 5, 7, 9}, f32, {1000, 150, 20, 1}}}},
+           {"rank 4, outer axes in another order", sum_of_two, {rank4, {{3, 5, 7, 9}, f16, {9, 189, 27, 1}}}},
+           {"rank 4, a slice of one operand", sum_of_two, {rank4, {{3, 5, 7, 9}, f16, {1600, 160, 16, 1}}}},
+           {"rank 4, the innermost axes swapped",
+            sum_of_two,
+            {rank4, {{3, 5, 7, 9}, f16, {315, 63, 1, 7}}},
+            "the strides of arg0.1 (float16[15,7,9], strides [63,1,7]) keep its axes from merging: use a "
+            "copy() of it, contiguous in the order of the result"},
+           {"rank 5, every other axis broadcast", sum_of_two, {rank5, {{1, 3, 1, 5, 1}}}},
+           {"rank 5, outer axes in another order",
+            sum_of_two,
+            {rank5, {{2, 3, 4, 5, 6}, f16, {6, 12, 36, 144, 1}}}},
+           {"rank 6, every other axis broadcast",
+            sum_of_two,
+            {{{2, 3, 2, 3, 2, 3}}, {{2, 1, 2, 1, 2, 1}}},
+            "arg0.1 (float16[2,1,2,1,2,1], strides [4,0,2,0,1,0]) is broadcast along some of the axes and "
+            "keeps them "
+            "from merging: copy() the result of broadcast_to"},
+           {"rank 6, the last axis broadcast", sum_of_two, {{{2, 3, 2, 3, 2, 3}}, {{2, 3, 2, 3, 2, 1}}}},
+           {"rank 7, in another order",
+            sum_of_two,
+            {{{2, 2, 2, 2, 2, 2, 2}}, {{2, 2, 2, 2, 2, 2, 2}, f16, {2, 4, 8, 16, 32, 64, 1}}},
+            "the strides of arg0.1"},
+           {"rank 8, two operands in another order",
+            three,
+            {{{2, 2, 2, 2, 2, 2, 2, 2}},
+             {{2, 2, 2, 2, 2, 2, 2, 2}, f16, {2, 4, 8, 16, 32, 64, 128, 1}},
+             {{2, 2, 2, 2, 2, 2, 2, 2}, f16, {1, 2, 4, 8, 16, 32, 64, 128}}},
+            "use copies of them, contiguous in the order of the result"}}};
 }
 
 Group sizes() {

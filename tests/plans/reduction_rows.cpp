@@ -186,6 +186,8 @@ Group blackwell() {
 
 }  // namespace
 
-std::vector<Group> reduction_groups() { return {terminal(), as_products(), behind_ones(), refused(), blackwell()}; }
+std::vector<Group> reduction_groups() {
+  return {terminal(), as_products(), behind_ones(), refused(), blackwell()};
+}
 
 }  // namespace plans

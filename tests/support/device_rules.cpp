@@ -188,8 +188,10 @@ AxisMask batch_of(const CanonicalGraph& graph, const Value& product) {
   return batch;
 }
 
-/// Whether an operand of a product with several batches is the same for all of them, as a convolution's filter.
-bool is_filter(const CanonicalGraph& graph, const Value& product, const AxisMask& batch, std::size_t operand) {
+/// Whether an operand of a product with several batches is the same for all of them, as a convolution's
+/// filter.
+bool is_filter(const CanonicalGraph& graph, const Value& product, const AxisMask& batch,
+               std::size_t operand) {
   constexpr std::size_t most = 3;  // with the product's own two axes the five of a convolution
   return batch.count() <= most && (graph.values[product.inputs[operand]].axes & batch).none();
 }

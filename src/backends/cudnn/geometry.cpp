@@ -18,7 +18,7 @@ constexpr std::int64_t batch_limit = 65536;
 constexpr std::int64_t widest_row = 8 * (batch_limit - 1);
 constexpr std::size_t most_dimensions = 8;  // CUDNN_DIM_MAX, which cudnn-frontend does not check
 constexpr std::size_t most_product_dimensions = 5;
-constexpr std::int64_t widest_cut = 8192;   // rows that a long axis is cut into; wider ones gained nothing
+constexpr std::int64_t widest_cut = 8192;  // rows that a long axis is cut into; wider ones gained nothing
 
 std::string form_of(const Layout& space) {
   std::string result;

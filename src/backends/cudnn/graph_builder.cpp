@@ -75,7 +75,8 @@ std::uint32_t GraphBuilder::pointwise(Op op, std::initializer_list<std::uint32_t
   std::vector<std::uint32_t> inputs = operands;
   if (op == Op::add) {
     const std::optional<std::uint32_t> product = multiplied_product(inputs[0]);
-    if (product && product == multiplied_product(inputs[1])) inputs[1] = pointwise(Op::copy, {inputs[1]}, dtype);
+    if (product && product == multiplied_product(inputs[1]))
+      inputs[1] = pointwise(Op::copy, {inputs[1]}, dtype);
   }
   std::vector<std::int64_t> dims(rank_, 1);
   DType compute = compute_;

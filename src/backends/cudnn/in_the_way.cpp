@@ -40,7 +40,9 @@ bool is_simple(CanonicalGraph graph) {
   if (std::none_of(ways.begin(), ways.end(), [&](const Geometry& way) { return can_be_lowered(graph, way); }))
     return false;
   if (has_product(graph) || graph.extents.empty()) return true;
-  const auto contiguous = [&](const Tensor& t) { return !t.axes.test(graph.extents.size() - 1) || t.strides.back() == 1; };
+  const auto contiguous = [&](const Tensor& t) {
+    return !t.axes.test(graph.extents.size() - 1) || t.strides.back() == 1;
+  };
   return std::all_of(graph.tensors.begin(), graph.tensors.end(), contiguous) &&
          std::all_of(graph.stores.begin(), graph.stores.end(),
                      [&](const Store& store) { return contiguous(store.tensor); });
@@ -61,8 +63,8 @@ bool is_packed(Tensor tensor, const std::vector<std::int64_t>& extents) {
   return tensor.strides == strides;
 }
 
-/// The axes along which an operand could be repeated in memory instead of by the graph: all of them, but beside
-/// a product only the batches that its results have.
+/// The axes along which an operand could be repeated in memory instead of by the graph: all of them, but
+/// beside a product only the batches that its results have.
 AxisMask repeated(const CanonicalGraph& graph) {
   AxisMask all, kept;
   for (const Store& store : graph.stores) all |= store.tensor.axes;
@@ -120,11 +122,16 @@ std::vector<std::size_t> culprits(const CanonicalGraph& graph, std::size_t count
 std::string in_the_way(const CanonicalGraph& graph) {
   if (is_simple(graph)) return "";
   const std::size_t read = graph.tensors.size();
-  const auto memory = [&](auto& g, std::size_t i) -> auto& { return i < read ? g.tensors[i] : g.stores[i - read].tensor; };
+  const auto memory = [&](auto& g, std::size_t i) -> auto& {
+    return i < read ? g.tensors[i] : g.stores[i - read].tensor;
+  };
   const auto list = [&](const std::vector<std::size_t>& found) {
     std::string names;
     for (std::size_t i = 0; i < found.size(); ++i)
-      names += text(i == 0 ? "" : i + 1 == found.size() ? " and " : ", ", described(graph, memory(graph, found[i])));
+      names += text(i == 0                  ? ""
+                    : i + 1 == found.size() ? " and "
+                                            : ", ",
+                    described(graph, memory(graph, found[i])));
     return names;
   };
   const auto in_another_order = culprits(
@@ -134,11 +141,11 @@ std::string in_the_way(const CanonicalGraph& graph) {
   const bool one = in_another_order.size() == 1;
   if (!in_another_order.empty())
     return text("the strides of ", list(in_another_order), " keep its axes from merging: use ",
-                one ? "a copy() of it, contiguous" : "copies of them, contiguous", " in the order of the result");
+                one ? "a copy() of it, contiguous" : "copies of them, contiguous",
+                " in the order of the result");
   const AxisMask axes = repeated(graph);
   const auto broadcast = culprits(
-      graph, read,
-      [&](std::size_t i) { return (graph.tensors[i].axes | axes) != graph.tensors[i].axes; },
+      graph, read, [&](std::size_t i) { return (graph.tensors[i].axes | axes) != graph.tensors[i].axes; },
       [&](CanonicalGraph& changed, std::size_t i) { repeat(changed, i, axes); });
   if (!broadcast.empty())
     return text(list(broadcast), broadcast.size() == 1 ? " is" : " are",

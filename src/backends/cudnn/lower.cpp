@@ -224,10 +224,12 @@ class Lowering {
   /// What is multiplied by 1: the first memory of floating-point numbers over the most axes.
   void choose_carried() {
     for (const Value& value : graph_.values) {
-      if (value.kind != Value::Kind::tensor || !is_floating(value.dtype) || bits_of(value.dtype) > 32) continue;
+      if (value.kind != Value::Kind::tensor || !is_floating(value.dtype) || bits_of(value.dtype) > 32)
+        continue;
       if (carried_ == nullptr || value.axes.count() > carried_->axes.count()) carried_ = &value;
     }
-    if (carried_ == nullptr) throw NotLowered{"no floating-point operand that a product of ones could multiply"};
+    if (carried_ == nullptr)
+      throw NotLowered{"no floating-point operand that a product of ones could multiply"};
     // Over more axes than its own it would be summed once more for each of them.
     const bool sums = std::any_of(graph_.values.begin(), graph_.values.end(), [](const Value& value) {
       return value.kind == Value::Kind::operation && row_of(value.op).family != Family::pointwise;
@@ -260,9 +262,9 @@ class Lowering {
   /// A matrix whose rows are not contiguous, of which each is a product of its own with a single one.
   std::uint32_t gathered(EngineTensor t) {
     if (t.dtype != DType::float16 && t.dtype != DType::bfloat16)
-      throw NotLowered{text(graph_.tensors[t.source].name,
-                            " lies in another order than the result, and ", t.dtype,
-                            " operands of a product are rounded; pass a copy() of it in the order of the result")};
+      throw NotLowered{
+          text(graph_.tensors[t.source].name, " lies in another order than the result, and ", t.dtype,
+               " operands of a product are rounded; pass a copy() of it in the order of the result")};
     Dims left{geometry_.space[0].extent, 1, 1}, whole = left;
     whole[2] = t.dims[2];
     t.strides[1] = 1;  // the summed dimension, of one element
