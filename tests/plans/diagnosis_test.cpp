@@ -66,7 +66,7 @@ void expect_in_documentation(const std::string& text) {
 
 TEST_F(Diagnosis, an_operand_in_another_order) {
   auto sum = [](const Array& x, const Array& y) { return x + stiletto::transpose(y); };
-  const auto error = refusal(on_h200(), sum, spec({64, 128}, f16), spec({128, 64}, f16));
+  const auto error = refusal(on_h200(), sum, spec({64, 128}, f32), spec({128, 64}, f32));
   EXPECT_EQ(
       text_of(error),
       "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9.19.0; with arg1 of strides (128, 1) "
@@ -75,12 +75,15 @@ TEST_F(Diagnosis, an_operand_in_another_order) {
       "walk innermost; pass a copy() of it, in the order of the result\n"
       "  lowering, 1 x 128 x 64: arg0 has gaps between its elements along every axis that cuDNN could "
       "walk innermost; pass a copy() of it, in the order of the result\n"
+      "  lowering, 64 x 1 x 128, other orders as products with a one: arg1 lies in another order than the "
+      "result, and float32 operands of a product are rounded; pass a copy() of it in the order of the "
+      "result\n"
       "graph\n"
       "  axes i=64 j=128\n"
-      "  %0 = arg0: float16[i,j] strides (128, 1)\n"
-      "  %1 = arg1: float16[i,j] strides (1, 64)\n"
-      "  %2 = add(%0, %1): float16[i,j]\n"
-      "  %2 -> out0: float16[i,j] strides (128, 1)\n");
+      "  %0 = arg0: float32[i,j] strides (128, 1)\n"
+      "  %1 = arg1: float32[i,j] strides (1, 64)\n"
+      "  %2 = add(%0, %1): float32[i,j]\n"
+      "  %2 -> out0: float32[i,j] strides (128, 1)\n");
   expect_in_documentation(text_of(error));
 }
 
@@ -171,8 +174,10 @@ TEST_F(Diagnosis, hints) {
   auto add = [](const Array& x, const Array& y) { return x + y; };
   auto squares = [](const Array& x) { return x * x; };
   auto columns = [](const Array& x) { return stiletto::sum(x, 0); };
-  auto both_sums = [](const Array& x) {
-    return std::vector<Array>{stiletto::sum(x, 0), stiletto::sum(x, 1)};
+  auto root = [](const Array& x) { return stiletto::sqrt(stiletto::sum(x, 0)); };
+  auto norm = [](const Array& x) { return stiletto::sqrt(stiletto::sum(x * x, 0)); };
+  auto two_products = [](const Array& x, const Array& v, const Array& w) {
+    return std::vector<Array>{matmul(x, v), matmul(x, w)};
   };
   auto attention = [](const Array& q, const Array& k, const Array& v) {
     return matmul(stiletto::softmax(matmul(q, stiletto::transpose(k)) * 0.125F), v);
@@ -184,9 +189,14 @@ TEST_F(Diagnosis, hints) {
             "with arg1 of strides (128, 1) over i,j instead of (128, -1) it has a plan: pass a copy() of "
             "that view");
   EXPECT_EQ(hint(squares, spec({64}, DType::int32)), "with arg0 as float32 instead of int32 it has a plan");
-  EXPECT_EQ(hint(columns, spec({64, 128}, f32)), "with arg0 as bfloat16 instead of float32 it has a plan");
-  EXPECT_EQ(hint(both_sums, spec({64, 128}, f16)),
-            "as two functions it has plans: compute sum (operation 2) in one of its own");
+  EXPECT_EQ(hint(columns, spec({64, 128}, DType::float64)),
+            "with arg0 as float32 instead of float64 it has a plan");
+  EXPECT_EQ(hint(root, spec({64, 128}, f32)), "with arg0 as bfloat16 instead of float32 it has a plan");
+  EXPECT_EQ(hint(norm, spec({64, 128}, f16)),
+            "as two functions it has plans: return the result of sum (operation 2) from the first and pass "
+            "it to the second");
+  EXPECT_EQ(hint(two_products, spec({64, 128}, f16), spec({128, 96}, f16), spec({128, 32}, f16)),
+            "as two functions it has plans: compute matmul (operation 4) in one of its own");
   EXPECT_EQ(
       hint(attention, spec({64, 32}, f16), spec({128, 32}, f16), spec({128, 32}, f16)),
       "before and behind softmax (operation 7) it has plans: compute that between two functions, on the CPU");
