@@ -13,6 +13,8 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -225,8 +227,15 @@ Target Target::from_file(const std::filesystem::path& path) {
 Target Target::current(int device) {
   const Libraries& libraries = detail::cudnn::libraries_for_device();
   require_device(libraries, device);
-  return Target(make_properties(DeviceDescriptor(libraries, device).json(),
-                                "Target::current: what cuDNN says about the GPU"));
+  // Asked for with every plan; what cuDNN says takes a millisecond and stays the same.
+  static std::mutex& mutex = *new std::mutex;
+  static auto& known = *new std::map<int, Properties>;
+  const std::lock_guard lock(mutex);
+  Properties& properties = known[device];
+  if (!properties)
+    properties = make_properties(DeviceDescriptor(libraries, device).json(),
+                                 "Target::current: what cuDNN says about the GPU");
+  return Target(properties);
 }
 
 std::string Target::to_json() const { return properties_->json; }

@@ -19,7 +19,7 @@ class Tuner {
   /// Whether time for further candidates is left: building and timing them may take half a minute in all, and
   /// no build is begun later.
   bool has_time() const { return std::chrono::steady_clock::now() < end_; }
-  bool empty() const { return best_ == nullptr; }
+  bool empty() const { return finalists_.empty(); }
   /// The fastest, which tells of all; null where there was none.
   std::unique_ptr<const Plan> best();
 
@@ -30,9 +30,13 @@ class Tuner {
   };
   Trial trial_;
   std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  /// Times fall as the GPU warms up and rise as it gets hot, so the fastest are timed once more, in turn.
+  struct Finalist {
+    std::unique_ptr<CudnnPlan> plan;
+    std::vector<double> microseconds;
+  };
   std::vector<Row> rows_;
-  std::unique_ptr<CudnnPlan> best_;
-  double best_microseconds_ = 0;
+  std::vector<Finalist> finalists_;  // the fastest first
 };
 
 }  // namespace stiletto::detail::cudnn
