@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays of more elements than 32 bits count, of which only parts are looked at.
 #include "support/cuda_api.hpp"
+#include "support/errors.hpp"
 #include "support/raw_arrays.hpp"
 
 namespace {
@@ -49,6 +50,51 @@ TEST(LargeSizes, pointwise) {
       expect_all(z, place + long_mark, 64, static_cast<float>(stiletto::bfloat16(1.5F * twice(ground))));
     }
     if (HasFailure()) return;
+  }
+}
+
+/// Case 57 of the public list: offsets of batches, of which the last ones lie beyond 2^31 elements.
+TEST(PublicCases, case_57) {
+  constexpr std::int64_t batches = 8209, side = 512;
+  std::vector<float> values;
+  values.reserve(batches * side);
+  for (std::int64_t i = 0; i < batches * side; ++i) values.push_back(static_cast<float>(i / side % 97));
+  const Array a = stiletto::from_data(values, {batches, side, 1}, gpu);
+  const Array c = stiletto::ones({batches, 1, side}, DType::float32, gpu);
+  const Array y = stiletto::jit([](const Array& p, const Array& q) { return stiletto::matmul(p, q); }, a, c);
+  for (std::int64_t batch : {0, 1, 96, 4096, 8190, 8191, 8192, 8193, 8207, 8208}) {
+    const Array part = stiletto::slice(y, {Slice{batch, batch + 1}}).to(Device::cpu());
+    for (const float element : part.to_vector<float>())
+      ASSERT_EQ(element, static_cast<float>(batch % 97)) << "in batch " << batch;
+  }
+}
+
+/// Case 136: both operands are broadcast, to results of fewer and of more than 2^31 elements.
+TEST(PublicCases, case_136) {
+  constexpr std::int64_t rows = 65536;
+  auto add = [](const Array& p, const Array& q) { return p + q; };
+  for (const std::int64_t columns : {32767, 32769}) {
+    std::vector<stiletto::half> left, right;
+    for (std::int64_t i = 0; i < rows; ++i) left.emplace_back(static_cast<float>(i % 3));
+    for (std::int64_t j = 0; j < columns; ++j) right.emplace_back(static_cast<float>(j % 5));
+    const Array a = stiletto::from_data(left, {rows, 1}, gpu),
+                b = stiletto::from_data(right, {1, columns}, gpu);
+    const Array y = stiletto::jit(add, a, b);
+    for (std::int64_t row : {0, 1, 2, 32768, 65532, 65533, 65534, 65535}) {
+      const Array part = stiletto::slice(y, {Slice{row, row + 1}}).to(Device::cpu());
+      std::int64_t j = 0;
+      for (const stiletto::half element : part.to_vector<stiletto::half>()) {
+        ASSERT_EQ(static_cast<float>(element), static_cast<float>(row % 3 + j % 5))
+            << "at (" << row << ", " << j << ") of " << y.shape();
+        ++j;
+      }
+    }
+    EXPECT_TRUE(throws<stiletto::UnsupportedGraphError>(
+        [&] {
+          stiletto::jit(add, stiletto::zeros({rows, 1}, DType::int8, gpu),
+                        stiletto::zeros({1, columns}, DType::int8, gpu));
+        },
+        {"add of int8"}));
   }
 }
 

@@ -4,34 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <barrier>
-#include <functional>
 #include <thread>
 
 #include "support/compare.hpp"
+#include "support/threads.hpp"
 
 namespace {
 
 using namespace support;
-
-constexpr int count = 8;
-
-/// Runs `work(id)` on 8 threads that start together; what they throw fails the test.
-void together(const std::function<void(int)>& work) {
-  std::barrier start(count);
-  std::vector<std::thread> threads;
-  threads.reserve(count);
-  for (int id = 0; id < count; ++id)
-    threads.emplace_back([&, id] {
-      start.arrive_and_wait();
-      try {
-        work(id);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << "thread " << id << " threw: " << error.what();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-}
 
 bool all_equal(const Array& x, float value) {
   for (float v : x.to_vector<float>())

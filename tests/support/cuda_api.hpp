@@ -21,6 +21,9 @@ inline void* cuda_symbol(const char* name) {
   return symbol;
 }
 
+/// Whether that is fake_cudart.cpp, which plays a GPU.
+inline bool cuda_is_fake() { return dlsym(cuda_runtime_handle(), "fake_log") != nullptr; }
+
 /// Calls a function that returns cudaError_t.
 template <class... T>
 int cuda_status(const char* name, T... arguments) {
@@ -100,7 +103,7 @@ class OwnGraph {
   CUgraphExec_st* executable_ = nullptr;
 };
 
-/// A graph captured from a stream, in CUDA's default mode; launched where the runtime can (a fake cannot).
+/// A graph captured from a stream, in CUDA's default mode.
 class CapturedGraph {
  public:
   explicit CapturedGraph(const Stream& stream) : stream_(stream.get()) {

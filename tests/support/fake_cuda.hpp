@@ -28,8 +28,13 @@ struct UserObject {
   int references;
 };
 struct Node {};
+struct HostFunction {
+  void (*run)(void*);
+  void* context;
+};
 struct Graph {
   std::vector<UserObject*> objects;
+  std::vector<HostFunction> functions;
   std::map<const Node*, Graph*> children;  // an executable's have the nodes of the graph it was made of
 };
 struct Stream {
@@ -177,6 +182,12 @@ inline void use(const void* pointer, const Stream* stream, bool writes) {
 
 inline int check_unsafe() { return refuse(mode != mode_relaxed); }
 
+inline void call(const HostFunction& function) {
+  in_callback = true;
+  function.run(function.context);
+  in_callback = false;
+}
+
 inline void release(UserObject* object) {
   if (--object->references > 0) return;
   in_callback = true;
@@ -187,9 +198,13 @@ inline void release(UserObject* object) {
 
 inline Graph* clone(const Graph* graph) {
   for (UserObject* object : graph->objects) ++object->references;
-  auto* const copy = new Graph{graph->objects, {}};
+  auto* const copy = new Graph{graph->objects, graph->functions, {}};
   for (const auto& [node, child] : graph->children) copy->children[node] = clone(child);
   return copy;
+}
+inline void launch(const Graph* graph) {
+  for (const HostFunction& function : graph->functions) call(function);
+  for (const auto& [node, child] : graph->children) launch(child);
 }
 inline void destroy(Graph* graph) {
   for (UserObject* object : graph->objects) release(object);

@@ -59,9 +59,28 @@ int cudaGraphInstantiate(Graph** executable, Graph* graph, unsigned long long /*
   *executable = clone(graph);
   return call.error();
 }
-int cudaGraphLaunch(Graph* /*executable*/, Stream* stream) {
-  const Call call("GraphLaunch", name_of(stream));
-  return call.error();
+int cudaGraphLaunch(Graph* executable, Stream* stream) {
+  int error = ok;
+  {
+    const Call queued("GraphLaunch", name_of(stream));
+    error = queued.error();
+  }
+  if (error == ok) launch(executable);
+  return error;
+}
+/// Runs at once, beside what other threads do, or is recorded.
+int cudaLaunchHostFunc(Stream* stream, void (*run)(void*), void* context) {
+  {
+    const Call queued("LaunchHostFunc", name_of(stream));
+    if (const int error = check_queue(stream); error != ok) return error;
+    if (queued.error() != ok) return queued.error();
+    if (stream != nullptr && stream->capture != nullptr) {
+      stream->capture->functions.push_back({run, context});
+      return ok;
+    }
+  }
+  call({run, context});
+  return ok;
 }
 int cudaGraphCreate(Graph** graph, unsigned /*flags*/) {
   *graph = new Graph;

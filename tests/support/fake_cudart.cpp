@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CUDA runtime and driver without a GPU: two devices whose memory is the host's, and whose work is done
-// when it is queued. It writes down every call, fails where a test asks it to, and ends the program with a
-// sentence where a real one would misbehave: a destroyed stream, a call from a callback or after the end.
-// Compiled without CUDA's headers, whose types below are C's: enumerations are int, handles and addresses are
-// pointers.
+// when it is queued; captured host functions run when their graph is launched. It writes down every call,
+// fails where a test asks it to, and ends the program with a sentence where a real one would misbehave: a
+// destroyed stream, a call from a callback or after the end. Compiled without CUDA's headers, whose types
+// below are C's: enumerations are int, handles and addresses are pointers.
 #include <utility>
 
 #include "support/fake_cuda.hpp"
@@ -23,6 +23,11 @@ std::size_t fake_peak() { return state().peak; }
 void fake_end() { state().gone = true; }
 /// Whether the program ends where memory is used or freed while work on another stream may use it.
 void fake_watch_order(bool watch) { state().watches_order = watch; }
+/// Work that a host function plays uses the memory at an address.
+void fake_use(const void* pointer, Stream* stream, bool writes) {
+  const std::lock_guard lock(state().mutex);
+  use(pointer, stream, writes);
+}
 
 // ---- devices ----
 

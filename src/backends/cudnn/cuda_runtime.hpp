@@ -50,17 +50,19 @@ class CurrentDevice {
 };
 
 /// While it lives, calls on this thread that have nothing to do with a capture do not invalidate it: CUDA
-/// counts allocations among what is unsafe beside a capture, in this thread or (in its global mode) any
-/// other.
+/// counts allocations and the loading of kernels among what is unsafe beside a capture, in this thread or (in
+/// its global mode) any other. In the thread-local mode only captures of other threads are left alone.
 class BesideCapture {
  public:
-  BesideCapture() { cuda().ThreadExchangeStreamCaptureMode(&mode_); }
+  explicit BesideCapture(cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed) : mode_(mode) {
+    cuda().ThreadExchangeStreamCaptureMode(&mode_);
+  }
   BesideCapture(const BesideCapture&) = delete;
   BesideCapture& operator=(const BesideCapture&) = delete;
   ~BesideCapture() { cuda().ThreadExchangeStreamCaptureMode(&mode_); }
 
  private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  cudaStreamCaptureMode mode_;
 };
 
 enum class Capture {

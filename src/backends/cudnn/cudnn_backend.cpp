@@ -40,7 +40,11 @@ class CudnnBackend : public Backend {
     if (auto fills = fill_plan(graph, device, has_driver())) return fills;
     refuse_while_captured("a plan cannot be loaded");
     std::optional<Origin> here;
-    if (has_driver()) here = origin_of(device);
+    std::optional<BesideCapture> beside;
+    if (has_driver()) {
+      here = origin_of(device);
+      beside.emplace();
+    }
     if (is_foreign(graph)) return load_foreign_plan(reader, graph, here, device.index());
     return CudnnPlan::load(reader, here, device.index());
   }
@@ -114,6 +118,8 @@ class CudnnBackend : public Backend {
   /// One build: for which GPU, and what has been refused so far.
   struct Attempt {
     Attempt(const PlanOptions& o, Device d) : options(o), device(d) { choose_target(); }
+    std::optional<BesideCapture>
+        beside;  // first, for what goes with the others: cuDNN loads and unloads kernels
     const PlanOptions& options;
     Device device;
     std::vector<EngineReason> reasons;
@@ -128,6 +134,7 @@ class CudnnBackend : public Backend {
       if (has_driver()) {
         target = Target::current(device.index());
         present = !options.target || *options.target == *target;
+        if (present) beside.emplace();
       } else if (!options.target) {
         libraries_for_device();  // says what is missing
       }

@@ -46,6 +46,12 @@ CudnnPlan::CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built,
   }
 }
 
+CudnnPlan::~CudnnPlan() {
+  if (!present_ || cuda_is_gone()) return;
+  const BesideCapture beside;  // kernels may be unloaded
+  built_.reset();
+}
+
 CudnnPlan::Frame& CudnnPlan::frame_of_thread() {
   thread_local Frame frame;
   return frame;
@@ -249,6 +255,7 @@ double CudnnPlan::microseconds(const Invocation& invocation) const {
     Launcher launcher(recording);
     launcher.time(recording.stream());  // the first one loads the kernels
     std::vector<double> times;
+    times.reserve(static_cast<std::size_t>(launches));
     for (int i = 0; i < launches; ++i) times.push_back(launcher.time(recording.stream()) / executions);
     std::ranges::sort(times);
     return times[times.size() / 2];

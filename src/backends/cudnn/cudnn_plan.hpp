@@ -40,7 +40,7 @@ class CudnnPlan : public Plan {
   static std::unique_ptr<const CudnnPlan> load(Reader& reader, const std::optional<Origin>& here, int device);
   CudnnPlan(const CudnnPlan&) = delete;
   CudnnPlan& operator=(const CudnnPlan&) = delete;
-  ~CudnnPlan() override = default;
+  ~CudnnPlan() override;
 
   std::size_t workspace() const override { return built_->workspace(); }
   void execute(const Invocation& invocation) const override;

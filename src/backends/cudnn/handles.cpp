@@ -46,6 +46,7 @@ Handle take(int device) {
       return handle;
     }
   }
+  const BesideCapture beside;  // it allocates
   return {device, create_handle(), nullptr};
 }
 
@@ -100,9 +101,14 @@ void* ones_on_device(int device, DType dtype, std::int64_t count) {
                                                                                 : std::uint16_t{0x3C00});
   void* memory = nullptr;
   check(cuda().Malloc(&memory, values.size() * 2), "allocating a vector of ones");
-  check(cuda().MemcpyAsync(memory, values.data(), values.size() * 2, cudaMemcpyHostToDevice, nullptr),
-        "writing a vector of ones");
-  check(cuda().StreamSynchronize(nullptr), "writing a vector of ones");
+  // The default stream cannot be used beside a capture of a blocking one.
+  cudaStream_t stream = nullptr;
+  check(cuda().StreamCreateWithFlags(&stream, cudaStreamNonBlocking), "writing a vector of ones");
+  cudaError_t status =
+      cuda().MemcpyAsync(memory, values.data(), values.size() * 2, cudaMemcpyHostToDevice, stream);
+  if (status == cudaSuccess) status = cuda().StreamSynchronize(stream);
+  cuda().StreamDestroy(stream);
+  check(status, "writing a vector of ones");
   known.push_back({device, dtype, length, memory});
   return memory;
 }

@@ -9,7 +9,8 @@ namespace stiletto::detail::cudnn {
 /// of what is thrown.
 class Recording {
  public:
-  explicit Recording(const char* operation, cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal) {
+  explicit Recording(const char* operation, cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal)
+      : beside_others_(mode) {
     check(cuda().StreamCreateWithFlags(&stream_, cudaStreamNonBlocking), operation);
     const cudaError_t begun = cuda().StreamBeginCapture(stream_, mode);
     if (begun != cudaSuccess) {
@@ -35,6 +36,7 @@ class Recording {
   }
 
  private:
+  BesideCapture beside_others_;
   cudaStream_t stream_ = nullptr;
   bool capturing_ = true;
 };

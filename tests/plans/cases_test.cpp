@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Public fault reports about graphs that no engine takes.
+#include "plans/fixture.hpp"
+
+namespace {
+
+using plans::Array;
+using plans::CompileOptions;
+using plans::DType;
+using stiletto::spec;
+using stiletto::Target;
+using stiletto::UnsupportedGraphError;
+
+class PublicCases : public plans::PlanTest {};
+
+/// Operations, shapes, dtypes, strides, the version of cuDNN and a reason, all in the text.
+template <class F>
+void expect_explained(F f, const std::vector<Array>& arguments, const std::vector<std::string>& facts) {
+  const CompileOptions options{.target = Target::named("h200")};
+  try {
+    stiletto::compile(options, f, arguments[0], arguments[1], arguments[2]);
+    ADD_FAILURE() << "there is a plan";
+  } catch (const UnsupportedGraphError& error) {
+    const std::string text = error.what();
+    ASSERT_FALSE(error.reasons.empty());
+    std::vector<std::string> parts = facts;
+    parts.insert(parts.end(), {error.graph, error.target, error.library, error.reasons[0].reason});
+    for (const std::string& part : parts)
+      EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in\n" << text;
+    EXPECT_EQ(error.library.rfind("cuDNN 9.", 0), 0U) << error.library;
+  }
+}
+
+TEST_F(PublicCases, case_133) {
+  auto products = [](const Array& a, const Array& b, const Array& c) {
+    return stiletto::matmul(stiletto::matmul(a, b), c);
+  };
+  const DType f16 = DType::float16, f32 = DType::float32, f64 = DType::float64;
+  {
+    SCOPED_TRACE("two products of mixed dtypes");
+    expect_explained(products, {spec({64, 128}, f16), spec({128, 96}, f16, {1, 128}), spec({96, 32}, f32)},
+                     {"a product of a product", "axes i=64 j=32 k=128 l=96",
+                      "matmul(%0, %1, over k): float16[i,l]", "arg1: float16[k,l] strides (1, 128)",
+                      "arg2: float32[j,l] strides (1, 32)", "matmul(%4, %3, over l): float32[i,j]"});
+  }
+  {
+    SCOPED_TRACE("a chain of float64 products");
+    expect_explained(
+        products, {spec({64, 128}, f64), spec({128, 96}, f64, {1, 128}), spec({96, 32}, f64)},
+        {"a product of a product", "axes i=64 j=32 k=128 l=96", "matmul(%0, %1, over k): float64[i,l]",
+         "arg1: float64[k,l] strides (1, 128)", "matmul(%2, %3, over l): float64[i,j]"});
+  }
+}
+
+/// Computed in tests/device where there is a GPU, and so is case 57.
+TEST_F(PublicCases, case_136) {
+  const CompileOptions options{.target = Target::named("h200")};
+  auto add = [](const Array& a, const Array& b) { return a + b; };
+  for (const std::int64_t columns : {32767, 32769}) {
+    const auto answer = [&](DType dtype) {
+      return stiletto::supports(options, add, spec({65536, 1}, dtype), spec({1, columns}, dtype));
+    };
+    EXPECT_EQ(answer(DType::float16).explanation, "");
+    EXPECT_NE(answer(DType::int8).explanation.find("add of int8"), std::string::npos);
+  }
+}
+
+}  // namespace
