@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that cuDNN has engines for only behind a product of ones, as a product with a one, or as a
-// convolution: more axes than three, broadcasts of columns and channels, sums of float32 and of computed
-// values, operands in other orders. Expected is what the CPU makes of the same arrays.
+// Graphs that cuDNN has engines for only behind a product of ones or as a product with a one: broadcasts of
+// columns and channels, sums of float32 and of computed values, operands in other orders. Expected is what
+// the CPU makes of the same arrays.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -236,23 +236,14 @@ class Lowering {
         throw NotLowered{"no floating-point operand over all axes that a product of ones could multiply"};
   }
 
-  /// 1 over all dimensions: a column of ones times a row of ones. Batches are the same column again, and of a
-  /// convolution's space all of it is one element.
+  /// 1 over all dimensions: a column of ones, the same for every batch, times a row of ones.
   std::uint32_t product_of_ones() {
     if (product_of_ones_) return *product_of_ones_;
-    Dims whole;
-    for (const Part& part : geometry_.space) whole.push_back(part.extent);
-    const std::size_t rank = whole.size(), row = rank - 2, column = rank - 1;
-    Dims left = whole, left_strides(rank, 0), right(rank, 1), right_strides(rank, whole[column]);
-    left[column] = 1;
-    for (std::size_t i = 0; i < rank; ++i)
-      if (left[i] == 1) left_strides[i] = 1;
-    if (rank == 3) left_strides[row] = 1;
-    right[column] = whole[column];
-    right_strides[column] = 1;
-    const std::uint32_t a = ones(DType::float16, std::move(left), std::move(left_strides));
-    const std::uint32_t b = ones(DType::float16, std::move(right), std::move(right_strides));
-    product_of_ones_ = multiply(a, b, DType::float32, std::move(whole));
+    const std::int64_t batches = geometry_.space[0].extent, rows = geometry_.space[1].extent,
+                       columns = geometry_.space[2].extent;
+    const std::uint32_t a = ones(DType::float16, {batches, rows, 1}, {batches == 1 ? 1 : 0, 1, 1});
+    const std::uint32_t b = ones(DType::float16, {1, 1, columns}, {columns, columns, 1});
+    product_of_ones_ = multiply(a, b, DType::float32, {batches, rows, columns});
     return *product_of_ones_;
   }
 
