@@ -50,6 +50,21 @@ TEST(CanonicalOutputs, have_the_shape_and_order_of_the_trace) {
   EXPECT_EQ(lowered.graph.extents, Extents{24});
 }
 
+TEST(CanonicalOutputs, of_equal_extents_share_axes_though_nothing_relates_them) {
+  auto f = [](const Array& x, const Array& y) {
+    return std::vector<Array>{stiletto::exp(x), stiletto::tanh(y)};
+  };
+  EXPECT_EQ(lower(f, on_cpu({64}), on_cpu({64})).graph.extents, Extents{64});
+  EXPECT_EQ(lower(f, on_cpu({3, 4}), on_cpu({3, 4})).graph.extents, Extents{12});
+  EXPECT_EQ(lower(f, on_cpu({64}), on_cpu({1, 64})).graph.extents, Extents{64});
+  EXPECT_EQ(lower(f, on_cpu({64}), on_cpu({32})).graph.extents, (Extents{64, 32}));
+  // One operation walks both axes: they stay two.
+  auto related = [](const Array& x, const Array& y) {
+    return std::vector<Array>{stiletto::sum(x * y, 0), stiletto::sum(x * y, 1)};
+  };
+  EXPECT_EQ(lower(related, on_cpu({5, 5}), on_cpu({5, 5})).graph.extents, (Extents{5, 5}));
+}
+
 TEST(CanonicalOutputs, a_value_returned_twice_is_one_output) {
   auto twice = [](const Array& x) {
     const Array y = x * 2;
