@@ -33,7 +33,7 @@ std::vector<Row> product_kinds() {
           {"two products that share an operand (SwiGLU)", swiglu, {x, w, w}},
           {"an operation in front of a product", prologue, {x, w}},
           {"batched product", product, {{{8, 64, 128}, bf16}, {{8, 128, 96}, bf16}}},
-          {"product with batch axes that do not merge",
+          {"product whose operands both have batch axes that do not merge",
            product,
            {{{2, 1, 64, 128}, bf16}, {{1, 3, 128, 96}, bf16}}},
           {"product of `int8`", product, {{{64, 128}, i8}, {{128, 96}, i8, {1, 128}}}},
