@@ -29,11 +29,14 @@ Array eighths(const stiletto::Shape& shape, int seed) {
     values.push_back(static_cast<float>((i * 7 + i / 13 + seed * 5) % 17 - 8) / 8);
   return stiletto::cast(stiletto::from_data(values, shape), DType::float16).to(gpu);
 }
-/// relu(x·w + b)·n on the CPU, each element rounded once.
+/// relu(x·w + b)·n in float16 on the CPU, each element rounded once.
 Array reference(const Array& x, const Array& w, const Array& b, float n) {
-  return stiletto::jit([](const Array& p, const Array& q, const Array& r,
-                          const Array& s) { return stiletto::relu(stiletto::matmul(p, q) + r) * s; },
-                       x.to(Device::cpu()), w.to(Device::cpu()), b.to(Device::cpu()), n);
+  return stiletto::jit(
+      {.io_dtype = DType::float16},
+      [](const Array& p, const Array& q, const Array& r, const Array& s) {
+        return stiletto::relu(stiletto::matmul(p, q) + r) * s;
+      },
+      x.to(Device::cpu()), w.to(Device::cpu()), b.to(Device::cpu()), n);
 }
 
 class Frontend : public testing::Test {
@@ -47,7 +50,7 @@ class Frontend : public testing::Test {
 TEST_F(Frontend, executing_by_hand_equals_calling) {
   const auto f =
       stiletto::compile([](const Array& p, const Array& q, const Array& r,
-                           const Array& n) { return stiletto::clamp(stiletto::matmul(p, q) + r, 0, 6) * n; },
+                           const Array& n) { return stiletto::relu(stiletto::matmul(p, q) + r) * n; },
                         x, w, b, 0.5F);
   auto [bindings, y] = f.bindings(x, w, b, 0.5F);
   const NativeGraph graph = stiletto::cudnn_graph(f.graph());
@@ -85,6 +88,7 @@ TEST_F(Frontend, the_graph_outlives_the_function) {
   NativePack pack;
   std::size_t bytes = 0;
   Array y;
+  stiletto::Bindings numbers;  // which it reads from there
   {
     const auto f =
         stiletto::compile([](const Array& p, const Array& q) { return stiletto::matmul(p, q) + 2; }, x, w);
@@ -93,6 +97,7 @@ TEST_F(Frontend, the_graph_outlives_the_function) {
     pack = stiletto::variant_pack(bound.bindings);
     bytes = f.workspace();
     y = bound.outputs;
+    numbers = bound.bindings;
   }
   const Handle handle(stream.get());
   const DeviceBuffer workspace(bytes + 1);
@@ -115,7 +120,7 @@ TEST_F(Frontend, a_described_graph_computes) {
   const auto f = from_cudnn_graph<Function>(Layer{}.describe(), inputs, outputs);
   for (const float n : {0.5F, -2.0F}) {
     const Array y = f(x, w, b, n);
-    EXPECT_EQ(y.strides(), (stiletto::Strides{64 * 96, 96, 1}));
+    EXPECT_TRUE(y.is_contiguous());
     EXPECT_EQ(elements_of(y), elements_of(reference(x, w, b, n))) << n;
   }
   const StreamGuard guard(stream.get());
@@ -133,7 +138,8 @@ TEST_F(Frontend, a_plan_of_the_programs_own_computes) {
                                                                     outputs);
   }();
   const Array y = std::get<0>(f(x, w, b));
-  EXPECT_EQ(y.strides(), (stiletto::Strides{64 * 96, 1, 64}));
+  EXPECT_EQ(y.strides()[1], 1);
+  EXPECT_EQ(y.strides()[2], 64);
   EXPECT_EQ(elements_of(y), elements_of(reference(x, w, b, 2)));
 }
 

@@ -178,7 +178,7 @@ class CudnnBackend : public Backend {
     }
 
     Candidates candidates(const EngineGraph& graph) const {
-      return {graph, options, present ? handle_for(device.index(), nullptr) : nullptr,
+      return {graph, options, present ? handle_of(device.index()) : nullptr,
               &TargetAccess::properties(*target)};
     }
 

@@ -149,7 +149,7 @@ std::unique_ptr<const CudnnPlan> CudnnPlan::load(Reader& reader, const std::opti
   if (!here) return plan_of(std::make_unique<StoredGraph>(std::move(stored)));
   check_origin(origin, *here);
   const CurrentDevice current(device);
-  auto plan = plan_of(load_graph(graph, stored, handle_for(device, nullptr)));
+  auto plan = plan_of(load_graph(graph, stored, handle_of(device)));
   if (const std::string problem = plan->launch_problem(); !problem.empty())
     throw DeviceError(
         text("this plan was built without its GPU and does not run on it: ", problem, "; compile it here"));
@@ -178,15 +178,13 @@ std::string CudnnPlan::launch_problem() const {
     return cleared.back()->data;
   };
   bind(frame, address, scalars);
-  handle_for(device_, nullptr);  // made before the capture, during which it could not be
+  handle_of(device_);  // made before the capture, during which it could not be
   Recording recording("trying a plan");
   try {
     built_->execute(handle_for(device_, recording.stream()), frame.pointers, cleared.front()->data);
   } catch (const DeviceError& error) {
-    handle_for(device_, nullptr);
     return error.what();
   }
-  handle_for(device_, nullptr);
   cudaGraph_t graph = recording.end();
   if (graph == nullptr) return "its launch could not be captured";
   cudaGraphExec_t executable = nullptr;
@@ -242,14 +240,9 @@ double CudnnPlan::microseconds(const Invocation& invocation) const {
   check(cuda().StreamSynchronize(use_current_stream(device_).handle), "timing a plan");
   Frame frame;
   bind_invocation(frame, invocation);
-  handle_for(device_, nullptr);  // made before the capture, during which it could not be
-  struct Restore {
-    int device;
-    ~Restore() { handle_for(device, nullptr); }
-  };
+  handle_of(device_);  // made before the capture, during which it could not be
   auto median_of = [&](int executions, int launches) {
     Recording recording("timing a plan");
-    const Restore before_the_stream_goes{device_};
     const auto handle = handle_for(device_, recording.stream());
     for (int i = 0; i < executions; ++i) built_->execute(handle, frame.pointers, scratch->data);
     Launcher launcher(recording);

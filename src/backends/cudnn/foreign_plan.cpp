@@ -280,7 +280,7 @@ std::unique_ptr<const Plan> load_foreign_plan(Reader& reader, const CanonicalGra
   check_origin(parts.origin, *here);
   const CurrentDevice current(device);
   open_frontend(false);
-  ForeignGraph foreign(parts.bytes, handle_for(device, nullptr));
+  ForeignGraph foreign(parts.bytes, handle_of(device));
   if (foreign.uids().size() != parts.sources.size()) throw ArchiveError("is damaged");
   parts.bytes.clear();
   return std::make_unique<ForeignPlan>(std::move(parts), std::move(foreign), graph, device, true);
@@ -311,7 +311,7 @@ std::shared_ptr<const Executable> adopt(std::shared_ptr<cudnn_frontend::graph::G
                            "one with set_device_properties, or build its plans before"));
   Executable::Parts parts = cudnn::parts_of(foreign, device);
   std::vector<EngineReason> reasons;
-  if (!foreign.build(present ? cudnn::handle_for(device.index(), nullptr) : nullptr, reasons))
+  if (!foreign.build(present ? cudnn::handle_of(device.index()) : nullptr, reasons))
     throw_unsupported(parts.lowered.graph, {cudnn_backend().target(),
                                             cudnn_backend().library(),
                                             std::move(reasons),

@@ -37,14 +37,10 @@ class Recorded {
   Recorded(const Call& call, const char* operation) {
     // Relaxed: the call may be the thread's first, which makes it a handle of cuDNN's.
     Recording recording(operation, cudaStreamCaptureModeRelaxed);
-    try {
+    {
       const StreamGuard guard(recording.stream());
       call.executable->execute(call.bindings);
-    } catch (...) {
-      leave_stream(recording.stream());
-      throw;
     }
-    leave_stream(recording.stream());
     graph_ = recording.end();
     if (graph_ == nullptr) throw DeviceError(text(operation, ": CUDA could not record the call"));
   }

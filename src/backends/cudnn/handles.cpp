@@ -55,31 +55,40 @@ ThreadHandles& handles_of_thread() {
   return mine;
 }
 
+Handle& entry_of(int device) {
+  ThreadHandles& mine = handles_of_thread();
+  for (Handle& handle : mine.handles)
+    if (handle.device == device) return handle;
+  check(cuda().SetDevice(device), "using a GPU in a new thread");  // which has no context before
+  mine.handles.push_back(take(device));
+  return mine.handles.back();
+}
+
+/// In the place of a stream that may be gone. cuDNN is not told: its default stream, which it could have
+/// instead, may not be touched while a blocking stream captures.
+CUstream_st* no_stream() {
+  static char place = 0;
+  return reinterpret_cast<CUstream_st*>(&place);
+}
+
 }  // namespace
 
 void leave_stream(CUstream_st* stream) {
   for (Handle& handle : handles_of_thread().handles) {
     if (handle.stream != stream) continue;
-    set_stream(handle.context, nullptr);
-    handle.stream = nullptr;
+    handle.stream = no_stream();
   }
 }
 
+cudnnContext* handle_of(int device) { return entry_of(device).context; }
+
 cudnnContext* handle_for(int device, CUstream_st* stream) {
-  ThreadHandles& mine = handles_of_thread();
-  Handle* found = nullptr;
-  for (Handle& handle : mine.handles)
-    if (handle.device == device) found = &handle;
-  if (found == nullptr) {
-    check(cuda().SetDevice(device), "using a GPU in a new thread");  // which has no context before
-    mine.handles.push_back(take(device));
-    found = &mine.handles.back();
+  Handle& handle = entry_of(device);
+  if (handle.stream != stream) {
+    set_stream(handle.context, stream);
+    handle.stream = stream;
   }
-  if (found->stream != stream) {
-    set_stream(found->context, stream);
-    found->stream = stream;
-  }
-  return found->context;
+  return handle.context;
 }
 
 void* ones_on_device(int device, DType dtype, std::int64_t count) {

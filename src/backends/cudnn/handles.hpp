@@ -15,6 +15,9 @@ namespace stiletto::detail::cudnn {
 /// ends.
 cudnnContext* handle_for(int device, CUstream_st* stream);
 
+/// The same wherever its work goes: for what queues none.
+cudnnContext* handle_of(int device);
+
 /// This thread's handles leave a stream that is about to be destroyed.
 void leave_stream(CUstream_st* stream);
 

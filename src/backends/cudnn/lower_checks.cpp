@@ -28,13 +28,13 @@ class Checks {
   std::size_t rank() const { return graph_.tensors.front().dims.size(); }
 
   /// Engines take the innermost dimension for contiguous (9.19): pointwise ones the last that has an extent,
-  /// products one of the two matrix dimensions.
+  /// products one of the two matrix dimensions, but not where the product is one of ones.
   void check_strides() const {
-    const bool product = has_product();
+    const bool product = has_product() && !is_behind_ones();
     for (const EngineTensor& t : graph_.tensors) {
       if (t.role != EngineTensor::Role::input && t.role != EngineTensor::Role::output) continue;
       const std::size_t rank = t.dims.size();
-      const bool columns = t.dims[rank - 1] == 1 || t.strides[rank - 1] == 1;
+      const bool columns = is_behind_ones() ? in_order(t) : t.dims[rank - 1] == 1 || t.strides[rank - 1] == 1;
       const bool rows = product && (t.dims[rank - 2] == 1 || t.strides[rank - 2] == 1);
       if (columns || rows) continue;
       const bool input = t.role == EngineTensor::Role::input;
@@ -43,6 +43,17 @@ class Checks {
                " has gaps between its elements along every axis that cuDNN could walk innermost; pass a "
                "copy() of it, in the order of the result")};
     }
+  }
+
+  /// Contiguous along the last dimension, and the others in their order.
+  static bool in_order(const EngineTensor& t) {
+    std::int64_t inner = 0;
+    for (std::size_t i = t.dims.size(); i-- > 0;) {
+      if (t.dims[i] == 1) continue;
+      if (inner == 0 ? t.strides[i] != 1 : t.strides[i] < inner) return false;
+      inner = t.strides[i];
+    }
+    return true;
   }
 
   bool has_product() const {
@@ -174,7 +185,11 @@ class Checks {
             text("a product with a matrix of ", t.dtype, " whose rows are no multiple of 16 elements")};
     }
     for (const EngineNode& node : graph_.nodes) {
-      if (node.op == Op::matmul) continue;
+      if (node.op == Op::matmul) {
+        if (at(node.output).dtype == DType::float64 && at(node.inputs[1]).dtype != DType::float64)
+          throw NotLowered{"cuDNN computes with float64 in products of float64 only"};
+        continue;
+      }
       for (std::uint32_t tensor : {node.inputs[0], node.output}) {
         if (at(tensor).dtype == DType::float64)
           throw NotLowered{"cuDNN computes with float64 in products only"};

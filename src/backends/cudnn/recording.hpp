@@ -2,6 +2,7 @@
 // Work recorded into a CUDA graph instead of being done.
 #pragma once
 #include "backends/cudnn/cuda_runtime.hpp"
+#include "backends/cudnn/handles.hpp"
 
 namespace stiletto::detail::cudnn {
 
@@ -23,6 +24,7 @@ class Recording {
   ~Recording() {
     cudaGraph_t graph = end();
     if (graph != nullptr) cuda().GraphDestroy(graph);
+    leave_stream(stream_);
     cuda().StreamDestroy(stream_);
     cuda().GetLastError();  // what was wrong has been said; later calls of anyone must not meet it
   }
