@@ -71,8 +71,9 @@ TEST_F(Diagnosis, an_operand_in_another_order) {
       text_of(error),
       "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9.19.0; with arg1 of strides (128, 1) "
       "over i,j instead of (1, 64) it has a plan: pass a copy that lies in memory like that\n"
-      "  lowering, 1 x 64 x 128: arg1 has gaps between its elements along every axis that cuDNN could "
-      "walk innermost; pass a copy() of it, in the order of the result\n"
+      "  lowering, 1 x 64 x 128 and 1 x 64 x 128, behind a product of ones: arg1 has gaps between its "
+      "elements "
+      "along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result\n"
       "  lowering, 1 x 128 x 64: arg0 has gaps between its elements along every axis that cuDNN could "
       "walk innermost; pass a copy() of it, in the order of the result\n"
       "  lowering, 64 x 1 x 128, other orders as products with a one: arg1 lies in another order than the "

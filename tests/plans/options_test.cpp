@@ -170,13 +170,11 @@ TEST_F(PlanOptions, a_reason_for_every_way_that_was_tried) {
   auto sum = [](const Array& a, const Array& b) { return a + stiletto::transpose(b); };
   const UnsupportedGraphError error = refusal(on_h200(), sum, spec({64, 128}, f32), spec({128, 64}, f32));
   ASSERT_GE(error.reasons.size(), 4U) << error.what();
-  EXPECT_EQ(error.reasons[0].engine, "lowering, 1 x 64 x 128");
+  EXPECT_EQ(error.reasons[0].engine, "lowering, 1 x 64 x 128 and 1 x 64 x 128, behind a product of ones");
   EXPECT_EQ(error.reasons[1].engine, "lowering, 1 x 128 x 64");
   for (std::size_t i = 2; i + 1 < error.reasons.size(); ++i) {
     expect_part(error.reasons[i].engine, "eng");
-    EXPECT_TRUE(error.reasons[i].engine.find(", 64 x 128 x 1") != std::string::npos ||
-                error.reasons[i].engine.find(", 1 x 64 x 128, behind a product of ones") != std::string::npos)
-        << error.reasons[i].engine;
+    expect_part(error.reasons[i].engine, ", 64 x 128 x 1");
   }
   EXPECT_EQ(error.reasons.back().engine, "lowering, 64 x 1 x 128, other orders as products with a one");
   expect_part(error.reasons.back().reason, "float32 operands of a product are rounded");
