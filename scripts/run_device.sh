@@ -83,8 +83,9 @@ CASES=9:15:16:22:52:53:54:83:84:85:97:98:100:101:102  # 125 is one of the device
 CASES_FILTER="PublicCases.case_${CASES//:/:PublicCases.case_}"
 # Under compute-sanitizer, which is many times slower: without arrays of gigabytes, without what is about time
 # (how far the host runs ahead of the GPU), and without what allocates very often or in other processes. Errors
-# that calls of CUDA return are not reported: tests provoke some, and all are handled.
-SANITIZE_FILTER='*-LargeSizes.*:PublicCases.case_57:PublicCases.case_136:PublicCases.case_125:Order.*:Allocation.a_hundred_thousand_times:GpuArrays.more_memory_than_there_is:SavedOnDevice.autotune_*:*DeathTest.*'
+# that calls of CUDA return are not reported: tests provoke some, and all are handled. Captures beside which other
+# threads build plans are left out: they are whole without the tool and broken with it.
+SANITIZE_FILTER='*-LargeSizes.*:PublicCases.case_57:PublicCases.case_136:PublicCases.case_125:Order.*:Allocation.a_hundred_thousand_times:GpuArrays.more_memory_than_there_is:SavedOnDevice.autotune_*:Threads.plans_come_and_go_beside_a_capture:*DeathTest.*'
 SMOKE_FILTER='Chain.a_*:Chain.constants*:ComputedViews.*:MatmulFused.*:CastChain.*:SpecialIntegers.fmod'
 
 # add_job SUITE NAME LIMIT COMMAND...: one process of at most LIMIT seconds, run beside others.
