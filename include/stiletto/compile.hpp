@@ -425,6 +425,7 @@ class Compiled<R(Args...)> {
     return *executable_;
   }
   static Compiled loaded(const std::filesystem::path& path, const Allocator& allocator) {
+    static_assert((!Scalar<Args> && ...), "in the signature given to load a number is an Array, too");
     Compiled compiled;
     std::vector<std::uint64_t> sizes;
     compiled.executable_ = detail::load(path, allocator, sizes);
@@ -456,10 +457,11 @@ class Compiled<R(Args...)> {
       prototype_;  // the traced function's result: its sizes and non-array members
 };
 
-/// What Compiled::save wrote, as a function of this signature: Array for each array or number, tuples,
-/// vectors and structs as they were compiled; a struct's other members are what its default constructor makes
-/// them. ArgumentError where the file is not a whole plan, is of another version of Stiletto or has another
-/// signature; DeviceError where it was made for another GPU or another cuDNN.
+/// What Compiled::save wrote, as a function of this signature (a plan holds compiled code: load what you
+/// trust): Array for each array or number, tuples, vectors and structs as they were compiled; a struct's
+/// other members are what its default constructor makes them. ArgumentError where the file is not a whole
+/// plan, is of another version of Stiletto or has another signature; DeviceError where it was made for
+/// another GPU or another cuDNN.
 template <class Signature>
 Compiled<Signature> load(const std::filesystem::path& path, Allocator allocator = {}) {
   return Compiled<Signature>::loaded(path, allocator);

@@ -45,7 +45,7 @@ std::unique_ptr<const Plan> find(const std::filesystem::path& path, const std::s
     return plan;
   } catch (const ArchiveError& error) {
     problem = text(path.string(), " ", error.what());
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     problem = error.what();
   }
   if (log_enabled(LogTopic::cache))

@@ -63,7 +63,8 @@ std::uint32_t topics_of(const std::string& variable, std::string& complaint) {
   std::string unknown;
   for (std::size_t begin = 0; begin <= variable.size();) {
     const std::size_t end = std::min(variable.find(',', begin), variable.size());
-    const std::string name = variable.substr(begin, end - begin);
+    std::string name = variable.substr(begin, end - begin);
+    std::erase(name, ' ');
     begin = end + 1;
     std::uint32_t found = name == "all" ? all_topics : 0;
     for (std::size_t i = 0; i < names.size(); ++i)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled functions saved to files and loaded again: every kind of signature, and what is refused.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -202,6 +203,29 @@ TEST_F(Saved, what_cannot_be_written_leaves_nothing) {
   std::filesystem::create_directories(path);  // where the file should be
   EXPECT_TRUE(throws<ArgumentError>([&] { compiled.save(path); }, {"f.plan cannot be written: "}));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1) << "the folder f.plan only";
+}
+
+TEST_F(Saved, a_link_stays_one) {
+  compile([](const Array& a) { return a + 1; }, x).save(path);
+  const std::filesystem::path link = folder / "link";
+  std::filesystem::create_symlink(path, link);
+  compile([](const Array& a) { return a + 2; }, x).save(link);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(load<Array(Array)>(path)(x).to_vector<float>()[0], 3);
+}
+
+TEST_F(Saved, pipes_are_left_alone) {
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const auto compiled = compile([](const Array& a) { return a + 1; }, x);
+  EXPECT_TRUE(throws<ArgumentError>([&] { compiled.save(path); },
+                                    {"f.plan cannot be written: it is there and is no regular file"}));
+  EXPECT_TRUE(throws<ArgumentError>([&] { load<Array(Array)>(path); }, {"f.plan is no regular file"}));
+}
+
+TEST_F(Saved, a_file_that_says_it_is_longer_than_it_is) {
+  write(path, "Stiletto plan\nversion 0.1.0, format 1\n\n" + std::string(16, '\x7f'));
+  EXPECT_TRUE(
+      throws<ArgumentError>([&] { load<Array(Array)>(path); }, {"f.plan ends too early; save it again"}));
 }
 
 TEST_F(Saved, the_old_file_stays_until_the_new_one_is_whole) {
