@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 #include <string_view>
 
+#include "backends/cudnn/foreign_graph.hpp"
 #include "backends/cudnn/libraries.hpp"
 #include "backends/cudnn/reasons.hpp"
 #include "backends/cudnn/target.hpp"
+#include "core/layout.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
 #include "stiletto/export.hpp"
@@ -89,6 +92,40 @@ std::string name_at(const fe::graph::Graph& graph, std::int64_t index) {
   return name;
 }
 
+/// Whether the step went wrong, and then what cuDNN said of it in `reasons`.
+bool failed(const std::string& step, fe::error_t status, std::vector<EngineReason>& reasons) {
+  if (status.is_good()) return false;
+  for (EngineReason& reason : engine_reasons(step, status.get_message()))
+    reasons.push_back(std::move(reason));
+  return true;
+}
+
+std::vector<fe::HeurMode_t> usual_heuristics() { return {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}; }
+
+/// The plan that is chosen, without the description of the graph.
+std::string serialized(const fe::graph::Graph& graph, const std::string& engine) {
+  std::vector<std::uint8_t> data;
+  auto status = graph.serialize(data, false);
+  if (status.is_bad())
+    throw DeviceError(text("cuDNN could not serialise ", engine, ": ", one_line(status.get_message())));
+  return {data.begin(), data.end()};
+}
+
+/// Makes an empty graph the one that `bytes` were serialised of. `plan` names it in the DeviceError.
+void deserialize(fe::graph::Graph& graph, cudnnContext* handle, const std::string& bytes,
+                 const std::string& plan) {
+  std::string problem;
+  try {
+    // Without the frontend's warm-up, a launch in a capture: the first call pays for it where it happens.
+    auto status =
+        graph.deserialize(handle, std::vector<std::uint8_t>(bytes.begin(), bytes.end()), true, false);
+    if (status.is_bad()) problem = status.get_message();
+  } catch (const std::exception& error) {  // of its JSON parser
+    problem = error.what();
+  }
+  if (!problem.empty()) throw DeviceError(text("cuDNN does not take ", plan, ": ", one_line(problem)));
+}
+
 class Built : public BuiltGraph {
  public:
   Built(std::shared_ptr<FrontendGraph> graph, std::int64_t index, std::vector<std::int64_t> uids,
@@ -110,11 +147,7 @@ class Built : public BuiltGraph {
   std::string serialize() const override {
     const std::lock_guard lock(choosing());
     graph_->choose(index_);
-    std::vector<std::uint8_t> data;
-    auto status = graph_->serialize(data, false);
-    if (status.is_bad())
-      throw DeviceError(text("cuDNN could not serialise ", engine_, ": ", one_line(status.get_message())));
-    return {data.begin(), data.end()};
+    return serialized(*graph_, engine_);
   }
   fe::graph::Graph* native() const override {
     const std::lock_guard lock(choosing());
@@ -158,17 +191,11 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
   open_frontend(handle == nullptr);
   state_->uids = bound_uids(graph);
   fe::graph::Graph& g = *state_->graph;
-  auto failed = [&](const char* step, fe::error_t status) {
-    if (status.is_good()) return false;
-    for (EngineReason& reason : engine_reasons(step, status.get_message()))
-      reasons.push_back(std::move(reason));
-    return true;
-  };
   try {
     if (handle == nullptr) {
       auto properties = std::make_shared<fe::DeviceProperties>();
       const std::vector<std::uint8_t> json(target->json.begin(), target->json.end());
-      if (failed("device properties", properties->deserialize(json))) return;
+      if (failed("device properties", properties->deserialize(json), reasons)) return;
       g.set_device_properties(properties);
       g.set_sm_version(target->sm);
     }
@@ -176,14 +203,15 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
     Translation(graph, g).run();
-    if (failed("validation", g.validate())) return;
-    if (failed("operation graph", handle ? g.build_operation_graph(handle) : g.build_operation_graph()))
+    if (failed("validation", g.validate(), reasons)) return;
+    if (failed("operation graph", handle ? g.build_operation_graph(handle) : g.build_operation_graph(),
+               reasons))
       return;
     std::vector<fe::HeurMode_t> modes;
     modes.reserve(options.heuristics.size());
     for (Heuristic heuristic : options.heuristics) modes.push_back(heuristic_of(heuristic));
-    if (modes.empty()) modes = {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK};
-    if (failed("heuristics", g.create_execution_plans(modes))) return;
+    if (modes.empty()) modes = usual_heuristics();
+    if (failed("heuristics", g.create_execution_plans(modes), reasons)) return;
     if (options.deterministic) g.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
     if (options.max_workspace)
       g.deselect_workspace_greater_than(static_cast<std::int64_t>(*options.max_workspace));
@@ -220,17 +248,7 @@ std::unique_ptr<const BuiltGraph> load_graph(const EngineGraph& graph, const Sto
                                              cudnnContext* handle) {
   open_frontend(false);
   auto loaded = std::make_shared<FrontendGraph>();
-  std::string problem;
-  try {
-    const std::vector<std::uint8_t> bytes(plan.bytes.begin(), plan.bytes.end());
-    // Without the frontend's warm-up, a launch in a capture: the first call pays for it where it happens.
-    auto status = loaded->deserialize(handle, bytes, true, false);
-    if (status.is_bad()) problem = status.get_message();
-  } catch (const std::exception& error) {  // of its JSON parser
-    problem = error.what();
-  }
-  if (!problem.empty())
-    throw DeviceError(text("cuDNN does not take the plan ", plan.engine, ": ", one_line(problem)));
+  deserialize(*loaded, handle, plan.bytes, "the plan " + plan.engine);
   return std::make_unique<Built>(std::move(loaded), 0, bound_uids(graph), plan.engine, plan.workspace);
 }
 
@@ -256,5 +274,7 @@ cudnnContext* create_handle() {
 void set_stream(cudnnContext* handle, CUstream_st* stream) {
   check(fe::detail::set_stream(handle, stream), "cudnnSetStream");
 }
+
+#include "backends/cudnn/foreign_graph.inl"  // NOLINT(bugprone-suspicious-include): see there
 
 }  // namespace stiletto::detail::cudnn

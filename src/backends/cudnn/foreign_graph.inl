@@ -1,56 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beside frontend.cpp the one translation unit that includes cudnn-frontend: a graph in its words becomes
-// ours to execute.
-#include "backends/cudnn/foreign_graph.hpp"
+// The part of frontend.cpp that takes graphs which a program wrote in the frontend's own words; included
+// there and nowhere else.
 
-#include <cudnn_frontend.h>
-
-#include <algorithm>
-#include <optional>
-
-#include "backends/cudnn/reasons.hpp"
-#include "core/layout.hpp"
-#include "core/text.hpp"
-#include "stiletto/error.hpp"
-
-namespace stiletto::detail::cudnn {
 namespace {
-
-namespace fe = cudnn_frontend;
 
 constexpr const char* operation = "from_cudnn_graph: ";
 
+/// The other direction of type_of; a program's own booleans are bytes by that name.
 std::optional<DType> dtype_of(fe::DataType_t type) {
-  switch (type) {
-    case fe::DataType_t::BYTE_BOOLEAN:
-      return DType::boolean;
-    case fe::DataType_t::INT8:
-      return DType::int8;
-    case fe::DataType_t::UINT8:
-      return DType::uint8;
-    case fe::DataType_t::INT32:
-      return DType::int32;
-    case fe::DataType_t::INT64:
-      return DType::int64;
-    case fe::DataType_t::HALF:
-      return DType::float16;
-    case fe::DataType_t::BFLOAT16:
-      return DType::bfloat16;
-    case fe::DataType_t::FLOAT:
-      return DType::float32;
-    case fe::DataType_t::DOUBLE:
-      return DType::float64;
-    case fe::DataType_t::FP8_E4M3:
-      return DType::float8_e4m3;
-    case fe::DataType_t::FP8_E5M2:
-      return DType::float8_e5m2;
-    case fe::DataType_t::FP8_E8M0:
-      return DType::float8_e8m0;
-    case fe::DataType_t::FP4_E2M1:
-      return DType::float4_e2m1;
-    default:
-      return std::nullopt;
-  }
+  if (type == fe::DataType_t::BYTE_BOOLEAN) return DType::boolean;
+  for (auto i = static_cast<int>(DType::int8); i <= static_cast<int>(DType::float4_e2m1); ++i)
+    if (type_of(static_cast<DType>(i)) == type) return static_cast<DType>(i);
+  return std::nullopt;
 }
 
 /// What of a graph is for its own kind only.
@@ -81,19 +42,13 @@ std::string described(std::int64_t uid, const std::string& name) {
   return text("uid ", uid, name.empty() ? "" : " (" + name + ")");
 }
 
-/// Memory without gaps: every axis begins where those inside it end.
+/// Memory without gaps, of which the axes lie in any order.
 bool is_dense(const Shape& shape, const Strides& strides) {
-  std::vector<std::size_t> axes;
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] != 1) axes.push_back(i);
-  std::stable_sort(axes.begin(), axes.end(),
-                   [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
-  std::int64_t stride = 1;
-  for (const std::size_t axis : axes) {
-    if (strides[axis] != stride) return false;
-    stride *= shape[axis];
-  }
-  return true;
+  std::vector<std::size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
+  return canonical_strides(shape, dense_strides(shape, order)) == canonical_strides(shape, strides);
 }
 
 [[noreturn]] void throw_unused(const ForeignTensor& tensor) {
@@ -131,15 +86,7 @@ ForeignGraph::ForeignGraph(std::shared_ptr<fe::graph::Graph> graph, const std::v
 
 ForeignGraph::ForeignGraph(const std::string& bytes, cudnnContext* handle)
     : graph_(std::make_shared<fe::graph::Graph>()) {
-  std::string problem;
-  try {
-    auto status =
-        graph_->deserialize(handle, std::vector<std::uint8_t>(bytes.begin(), bytes.end()), true, false);
-    if (status.is_bad()) problem = status.get_message();
-  } catch (const std::exception& error) {  // of its JSON parser
-    problem = error.what();
-  }
-  if (!problem.empty()) throw DeviceError(text("cuDNN does not take the plan: ", one_line(problem)));
+  deserialize(*graph_, handle, bytes, "the plan");
   uids_ = graph_->get_variant_pack_uids_sorted();
 }
 
@@ -229,28 +176,17 @@ bool ForeignGraph::build(cudnnContext* handle, std::vector<EngineReason>& reason
 
 bool ForeignGraph::build_plan(cudnnContext* handle, std::vector<EngineReason>& reasons) {
   fe::graph::Graph& graph = *graph_;
-  auto failed = [&](const char* step, fe::error_t status) {
-    if (status.is_good()) return false;
-    for (EngineReason& reason : engine_reasons(step, status.get_message()))
-      reasons.push_back(std::move(reason));
-    return true;
-  };
-  if (Insides::chosen_plan(graph) == -1) {
-    if (!Insides::lowered(graph) && failed("operation graph", handle ? graph.build_operation_graph(handle)
-                                                                     : graph.build_operation_graph()))
-      return false;
-    if (graph.get_execution_plan_count() == 0 &&
-        failed("heuristics", graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})))
-      return false;
-    for (std::int64_t i = 0; Insides::chosen_plan(graph) == -1; ++i) {
-      if (i == graph.get_execution_plan_count()) return false;
-      auto status = graph.build_plan_at_index(i);
-      std::string name;
-      if (status.is_bad() && graph.get_plan_name_at_index(i, name).is_bad()) name = text("plan ", i);
-      failed(name.c_str(), status);
-    }
-  }
-  return true;
+  if (Insides::chosen_plan(graph) != -1) return true;
+  if (!Insides::lowered(graph) &&
+      failed("operation graph", handle ? graph.build_operation_graph(handle) : graph.build_operation_graph(),
+             reasons))
+    return false;
+  if (graph.get_execution_plan_count() == 0 &&
+      failed("heuristics", graph.create_execution_plans(usual_heuristics()), reasons))
+    return false;
+  for (std::int64_t i = 0; i < graph.get_execution_plan_count(); ++i)
+    if (!failed(name_at(graph, i), graph.build_plan_at_index(i), reasons)) return true;
+  return false;
 }
 
 std::size_t ForeignGraph::workspace() const {
@@ -269,12 +205,4 @@ void ForeignGraph::execute(cudnnContext* handle, std::vector<void*>& pointers, v
     throw DeviceError(text("executing ", engine(), " failed: ", one_line(status.get_message())));
 }
 
-std::string ForeignGraph::serialize() const {
-  std::vector<std::uint8_t> data;
-  auto status = graph_->serialize(data, false);
-  if (status.is_bad())
-    throw DeviceError(text("cuDNN could not serialise ", engine(), ": ", one_line(status.get_message())));
-  return {data.begin(), data.end()};
-}
-
-}  // namespace stiletto::detail::cudnn
+std::string ForeignGraph::serialize() const { return serialized(*graph_, engine()); }
