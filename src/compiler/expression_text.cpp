@@ -53,9 +53,9 @@ std::optional<Operator> operator_of(Op op) {
 }
 
 /// Writes values without recursion, as chains may be thousands long, and no further than the limit.
-class Writer {
+class ExpressionWriter {
  public:
-  Writer(const CanonicalGraph& graph, std::size_t limit)
+  ExpressionWriter(const CanonicalGraph& graph, std::size_t limit)
       : graph_(graph), limit_(limit), uses_(graph.values.size()) {
     for (const Value& value : graph.values)
       for (std::size_t k = 0; k < value.arity; ++k) ++uses_[value.inputs[k]];
@@ -157,7 +157,7 @@ class Writer {
 }  // namespace
 
 std::string expression_text(const CanonicalGraph& graph, std::size_t limit) {
-  return Writer(graph, limit).run();
+  return ExpressionWriter(graph, limit).run();
 }
 
 }  // namespace stiletto::detail

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "core/hash.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "stiletto/error.hpp"
@@ -85,16 +86,11 @@ bool matches(const Key& key, const Trace& trace, const CompileOptions& options) 
          });
 }
 
-/// Folds 64-bit words by 128-bit multiplication (the construction of wyhash and its kin), which mixes every
-/// input bit into every output bit, so that small integers in neighbouring fields do not cancel.
+/// Every input bit is mixed into every output bit, so that small integers in neighbouring fields do not
+/// cancel.
 class Hash {
  public:
-  void add(std::uint64_t word) {
-    __extension__ using Wide = unsigned __int128;
-    const auto product = static_cast<Wide>(state_ ^ word) * 0x9E3779B97F4A7C15ULL;
-    state_ = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U) ^
-             0xD6E8FEB86659FD93ULL;
-  }
+  void add(std::uint64_t word) { state_ = folded_product(state_ ^ word) ^ 0xD6E8FEB86659FD93ULL; }
   void add(const Dims& dims) {
     add(dims.size());
     for (std::int64_t d : dims) add(static_cast<std::uint64_t>(d));

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "core/archive.hpp"
+#include "core/hash.hpp"
 #include "core/text.hpp"
 #include "stiletto/error.hpp"
 
@@ -30,14 +31,11 @@ constexpr const char* version_line = "version " STILETTO_VERSION ", format 1";
 }  // namespace
 
 std::uint64_t checksum(const std::string& bytes, std::uint64_t seed) {
-  // FNV-1a over words, each mixed by a 128-bit product, so that single bits reach all of the sum.
   std::uint64_t sum = 0xCBF29CE484222325ULL ^ seed;
   for (std::size_t at = 0; at < bytes.size(); at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, std::min<std::size_t>(8, bytes.size() - at));
-    __extension__ using Wide = unsigned __int128;
-    const auto product = static_cast<Wide>(sum ^ word) * 0x9E3779B97F4A7C15ULL;
-    sum = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U) ^ 0x100000001B3ULL;
+    sum = folded_product(sum ^ word) ^ 0x100000001B3ULL;
   }
   return sum ^ bytes.size();
 }

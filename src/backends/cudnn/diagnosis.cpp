@@ -104,12 +104,8 @@ class Search {
     return changes;
   }
 
-  /// Everything in memory: what is read first, then what is written.
-  static Tensor& tensor_at(CanonicalGraph& graph, std::size_t i) {
-    return i < graph.tensors.size() ? graph.tensors[i] : graph.stores[i - graph.tensors.size()].tensor;
-  }
-  const Tensor& tensor_at(std::size_t i) const { return tensor_at(const_cast<CanonicalGraph&>(graph_), i); }
-  std::size_t tensors() const { return graph_.tensors.size() + graph_.stores.size(); }
+  const Tensor& tensor_at(std::size_t i) const { return memory_at(graph_, i); }
+  std::size_t tensors() const { return memory_count(graph_); }
 
   std::string names(const std::vector<std::size_t>& which) const {
     std::vector<std::string> result;
@@ -124,7 +120,7 @@ class Search {
     for (std::size_t i = 0; i < tensors(); ++i)
       if (tensor_at(i).alignment < best_alignment) odd.push_back(i);
     const auto chosen = fewest(odd.size(), [&](CanonicalGraph& variant, std::size_t change) {
-      tensor_at(variant, odd[change]).alignment = best_alignment;
+      memory_at(variant, odd[change]).alignment = best_alignment;
     });
     if (chosen.empty()) return "";
     return text("with ", names(picked(odd, chosen)), " at a multiple of ", best_alignment,
@@ -141,7 +137,7 @@ class Search {
       for (std::size_t i = 0; i < tensors(); ++i)
         if (!is_packed(tensor_at(i), graph_.extents, order(tensor_at(i)))) loose.push_back(i);
       const Apply apply = [&](CanonicalGraph& variant, std::size_t change) {
-        Tensor& tensor = tensor_at(variant, loose[change]);
+        Tensor& tensor = memory_at(variant, loose[change]);
         pack(tensor, graph_.extents, order(tensor));
       };
       const auto chosen = fewest(loose.size(), apply);
@@ -150,7 +146,7 @@ class Search {
       std::vector<std::string> changes;
       for (std::size_t change : chosen) {
         apply(variant, change);
-        const Tensor &before = tensor_at(loose[change]), &after = tensor_at(variant, loose[change]);
+        const Tensor &before = tensor_at(loose[change]), &after = memory_at(variant, loose[change]);
         changes.push_back(text(before.name, " of strides ", strides_list(graph_, after), " over ",
                                graph_.axes_text(before.axes), " instead of ", strides_list(graph_, before)));
       }

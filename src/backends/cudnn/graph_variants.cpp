@@ -207,8 +207,7 @@ void extend(CanonicalGraph& graph, std::size_t axis, std::int64_t extent) {
       after = longer * (walked == axis ? extent : graph.extents[walked]);
     }
   };
-  for (Tensor& tensor : graph.tensors) adapt(tensor);
-  for (Store& store : graph.stores) adapt(store.tensor);
+  for (std::size_t i = 0; i < memory_count(graph); ++i) adapt(memory_at(graph, i));
   graph.extents[axis] = extent;
 }
 
@@ -220,22 +219,26 @@ std::vector<std::size_t> memory_order(const Tensor& tensor) {
   return order;
 }
 
-void pack(Tensor& tensor, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& order) {
-  tensor.strides.assign(extents.size(), 0);
+std::vector<std::int64_t> packed_strides(const std::vector<std::int64_t>& extents,
+                                         const std::vector<std::size_t>& order) {
+  std::vector<std::int64_t> strides(extents.size());
   std::int64_t stride = 1;
   for (const std::size_t axis : std::views::reverse(order)) {
-    tensor.strides[axis] = stride;
+    strides[axis] = stride;
     stride *= extents[axis];
   }
+  return strides;
+}
+
+void pack(Tensor& tensor, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& order) {
+  tensor.strides = packed_strides(extents, order);
   tensor.offset = 0;
   tensor.alignment = best_alignment;
 }
 
 bool is_packed(const Tensor& tensor, const std::vector<std::int64_t>& extents,
                const std::vector<std::size_t>& order) {
-  Tensor packed = tensor;
-  pack(packed, extents, order);
-  return packed.strides == tensor.strides;
+  return tensor.strides == packed_strides(extents, order);
 }
 
 }  // namespace stiletto::detail::cudnn

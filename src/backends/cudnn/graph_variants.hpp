@@ -29,9 +29,21 @@ std::optional<CanonicalGraph> retyped(const CanonicalGraph& graph, DType from, D
 /// Makes an axis longer: packed memory stays packed, gaps stay where they are.
 void extend(CanonicalGraph& graph, std::size_t axis, std::int64_t extent);
 
+/// Everything in memory: tensors that are read, then those that are written.
+inline std::size_t memory_count(const CanonicalGraph& graph) {
+  return graph.tensors.size() + graph.stores.size();
+}
+template <class Graph>  // CanonicalGraph, const or not
+auto& memory_at(Graph& graph, std::size_t i) {
+  return i < graph.tensors.size() ? graph.tensors[i] : graph.stores[i - graph.tensors.size()].tensor;
+}
+
 /// The axes of a tensor in the order of its memory, outermost first.
 std::vector<std::size_t> memory_order(const Tensor& tensor);
-/// Memory of its own without gaps, of which the axes lie in this order.
+/// One per axis of the graph, for memory without gaps, of which the axes lie in this order.
+std::vector<std::int64_t> packed_strides(const std::vector<std::int64_t>& extents,
+                                         const std::vector<std::size_t>& order);
+/// Memory of its own of that kind.
 void pack(Tensor& tensor, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& order);
 bool is_packed(const Tensor& tensor, const std::vector<std::int64_t>& extents,
                const std::vector<std::size_t>& order);

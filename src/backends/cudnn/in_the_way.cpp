@@ -6,7 +6,9 @@
 #include <functional>
 
 #include "backends/cudnn/geometry.hpp"
+#include "backends/cudnn/graph_variants.hpp"
 #include "backends/cudnn/lower.hpp"
+#include "backends/cudnn/part_text.hpp"
 #include "compiler/canonicalize.hpp"
 #include "core/text.hpp"
 
@@ -40,27 +42,16 @@ bool is_simple(CanonicalGraph graph) {
   if (std::none_of(ways.begin(), ways.end(), [&](const Geometry& way) { return can_be_lowered(graph, way); }))
     return false;
   if (has_product(graph) || graph.extents.empty()) return true;
-  const auto contiguous = [&](const Tensor& t) {
-    return !t.axes.test(graph.extents.size() - 1) || t.strides.back() == 1;
-  };
-  return std::all_of(graph.tensors.begin(), graph.tensors.end(), contiguous) &&
-         std::all_of(graph.stores.begin(), graph.stores.end(),
-                     [&](const Store& store) { return contiguous(store.tensor); });
+  for (std::size_t i = 0; i < memory_count(graph); ++i) {
+    const Tensor& t = memory_at(graph, i);
+    if (t.axes.test(graph.extents.size() - 1) && t.strides.back() != 1) return false;
+  }
+  return true;
 }
 
 /// As a copy would lie: contiguous, its axes in the order of the results.
-void pack(Tensor& tensor, const std::vector<std::int64_t>& extents) {
-  std::int64_t stride = 1;
-  for (std::size_t axis = extents.size(); axis-- > 0;) {
-    tensor.strides[axis] = tensor.axes.test(axis) ? stride : 0;
-    if (tensor.axes.test(axis)) stride *= extents[axis];
-  }
-}
-
-bool is_packed(Tensor tensor, const std::vector<std::int64_t>& extents) {
-  const std::vector<std::int64_t> strides = tensor.strides;
-  pack(tensor, extents);
-  return tensor.strides == strides;
+std::vector<std::int64_t> copied_strides(const Tensor& tensor, const std::vector<std::int64_t>& extents) {
+  return packed_strides(extents, axes_of(tensor.axes, extents.size()));
 }
 
 /// The axes along which an operand could be repeated in memory instead of by the graph: all of them, but
@@ -81,7 +72,7 @@ AxisMask repeated(const CanonicalGraph& graph) {
 
 void repeat(CanonicalGraph& graph, std::size_t tensor, const AxisMask& axes) {
   graph.tensors[tensor].axes |= axes;
-  pack(graph.tensors[tensor], graph.extents);
+  graph.tensors[tensor].strides = copied_strides(graph.tensors[tensor], graph.extents);
   for (Value& value : graph.values) {
     if (value.kind == Value::Kind::tensor) value.axes = graph.tensors[value.source].axes;
     if (value.kind != Value::Kind::operation) continue;
@@ -121,23 +112,20 @@ std::vector<std::size_t> culprits(const CanonicalGraph& graph, std::size_t count
 
 std::string in_the_way(const CanonicalGraph& graph) {
   if (is_simple(graph)) return "";
-  const std::size_t read = graph.tensors.size();
-  const auto memory = [&](auto& g, std::size_t i) -> auto& {
-    return i < read ? g.tensors[i] : g.stores[i - read].tensor;
-  };
   const auto list = [&](const std::vector<std::size_t>& found) {
-    std::string names;
-    for (std::size_t i = 0; i < found.size(); ++i)
-      names += text(i == 0                  ? ""
-                    : i + 1 == found.size() ? " and "
-                                            : ", ",
-                    described(graph, memory(graph, found[i])));
-    return names;
+    std::vector<std::string> names;
+    names.reserve(found.size());
+    for (const std::size_t i : found) names.push_back(described(graph, memory_at(graph, i)));
+    return listed(names);
   };
   const auto in_another_order = culprits(
-      graph, read + graph.stores.size(),
-      [&](std::size_t i) { return !is_packed(memory(graph, i), graph.extents); },
-      [&](CanonicalGraph& changed, std::size_t i) { pack(memory(changed, i), graph.extents); });
+      graph, memory_count(graph),
+      [&](std::size_t i) {
+        return memory_at(graph, i).strides != copied_strides(memory_at(graph, i), graph.extents);
+      },
+      [&](CanonicalGraph& changed, std::size_t i) {
+        memory_at(changed, i).strides = copied_strides(memory_at(changed, i), graph.extents);
+      });
   const bool one = in_another_order.size() == 1;
   if (!in_another_order.empty())
     return text("the strides of ", list(in_another_order), " keep its axes from merging: use ",
@@ -145,7 +133,8 @@ std::string in_the_way(const CanonicalGraph& graph) {
                 " in the order of the result");
   const AxisMask axes = repeated(graph);
   const auto broadcast = culprits(
-      graph, read, [&](std::size_t i) { return (graph.tensors[i].axes | axes) != graph.tensors[i].axes; },
+      graph, graph.tensors.size(),
+      [&](std::size_t i) { return (graph.tensors[i].axes | axes) != graph.tensors[i].axes; },
       [&](CanonicalGraph& changed, std::size_t i) { repeat(changed, i, axes); });
   if (!broadcast.empty())
     return text(list(broadcast), broadcast.size() == 1 ? " is" : " are",

@@ -30,11 +30,11 @@ class Checks {
   /// Engines take the innermost dimension for contiguous (9.19): pointwise ones the last that has an extent,
   /// products one of the two matrix dimensions, but not where the product is one of ones.
   void check_strides() const {
-    const bool product = has_product() && !is_behind_ones();
+    const bool carried = is_behind_ones(), product = has_product() && !carried;
     for (const EngineTensor& t : graph_.tensors) {
       if (t.role != EngineTensor::Role::input && t.role != EngineTensor::Role::output) continue;
       const std::size_t rank = t.dims.size();
-      const bool columns = is_behind_ones() ? in_order(t) : t.dims[rank - 1] == 1 || t.strides[rank - 1] == 1;
+      const bool columns = carried ? in_order(t) : t.dims[rank - 1] == 1 || t.strides[rank - 1] == 1;
       const bool rows = product && (t.dims[rank - 2] == 1 || t.strides[rank - 2] == 1);
       if (columns || rows) continue;
       const bool input = t.role == EngineTensor::Role::input;
