@@ -11,6 +11,7 @@ namespace {
 using plans::Array;
 using plans::CompileOptions;
 using plans::DType;
+using plans::refusal;
 using stiletto::matmul;
 using stiletto::spec;
 using stiletto::Target;
@@ -33,18 +34,6 @@ class Diagnosis : public plans::PlanTest {
   void TearDown() override { set("0"); }  // as main() has it
   static void set(const char* seconds) { setenv("STILETTO_DIAGNOSIS", seconds, 1); }
 };
-
-/// The error of compiling; a test that gets a plan has failed.
-template <class F, class... Args>
-UnsupportedGraphError refusal(const CompileOptions& options, F f, const Args&... args) {
-  try {
-    stiletto::compile(options, f, args...);
-  } catch (const UnsupportedGraphError& error) {
-    return error;
-  }
-  ADD_FAILURE() << "there is a plan";
-  return UnsupportedGraphError("none");
-}
 
 /// what(), of one version of cuDNN and without what its engines say in their own words.
 std::string text_of(const UnsupportedGraphError& error) {

@@ -22,4 +22,24 @@ class PlanTest : public testing::Test {
   }
 };
 
+inline CompileOptions on_h200() { return {.target = stiletto::Target::named("h200")}; }
+
+inline Array dense(const Array& x, const Array& w) { return stiletto::relu(stiletto::matmul(x, w)); }
+
+/// The error of compiling; a test that gets a plan has failed.
+template <class F, class... Args>
+stiletto::UnsupportedGraphError refusal(const CompileOptions& options, F f, const Args&... args) {
+  try {
+    stiletto::compile(options, f, args...);
+  } catch (const stiletto::UnsupportedGraphError& error) {
+    return error;
+  }
+  ADD_FAILURE() << "there is a plan";
+  return stiletto::UnsupportedGraphError("none");
+}
+
+inline void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in\n" << text;
+}
+
 }  // namespace plans

@@ -20,6 +20,7 @@ namespace {
 
 using plans::Array;
 using plans::DType;
+using plans::on_h200;
 using stiletto::Device;
 using stiletto::from_cudnn_graph;
 using stiletto::spec;
@@ -31,8 +32,6 @@ namespace detail = stiletto::detail;
 constexpr DType f16 = DType::float16, f32 = DType::float32;
 
 class Frontend : public plans::PlanTest {};
-
-stiletto::CompileOptions on_h200() { return {.target = Target::named("h200")}; }
 
 /// An array of a GPU that is not here, at an address that is never looked at.
 Array pretended(std::uintptr_t address, const stiletto::Shape& shape, DType dtype) {

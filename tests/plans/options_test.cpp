@@ -16,7 +16,11 @@ namespace {
 
 using plans::Array;
 using plans::CompileOptions;
+using plans::dense;
 using plans::DType;
+using plans::expect_part;
+using plans::on_h200;
+using plans::refusal;
 using stiletto::Heuristic;
 using stiletto::spec;
 using stiletto::Target;
@@ -24,31 +28,12 @@ using stiletto::UnsupportedGraphError;
 
 constexpr DType f16 = DType::float16, f32 = DType::float32;
 
-Array dense(const Array& x, const Array& w) { return stiletto::relu(stiletto::matmul(x, w)); }
 Array softmax(const Array& x) { return stiletto::softmax(x); }
 
 class PlanOptions : public plans::PlanTest {
  protected:
   const Array x = spec({64, 128}, f16), w = spec({128, 96}, f16);
 };
-
-CompileOptions on_h200() { return {.target = Target::named("h200")}; }
-
-/// The error of compiling for an H200; a test that gets a plan has failed.
-template <class F, class... Args>
-UnsupportedGraphError refusal(const CompileOptions& options, F f, const Args&... args) {
-  try {
-    stiletto::compile(options, f, args...);
-  } catch (const UnsupportedGraphError& error) {
-    return error;
-  }
-  ADD_FAILURE() << "there is a plan";
-  return UnsupportedGraphError("none");
-}
-
-void expect_part(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in\n" << text;
-}
 
 /// What Graph::to_string() says of the engine that was chosen.
 std::string plan_line(const stiletto::Graph& graph) {

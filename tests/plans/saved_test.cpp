@@ -19,13 +19,12 @@ namespace {
 
 using plans::Array;
 using plans::CompileOptions;
+using plans::dense;
 using plans::DType;
 using stiletto::spec;
 using stiletto::Target;
 
 namespace fs = std::filesystem;
-
-Array dense(const Array& x, const Array& w) { return stiletto::relu(stiletto::matmul(x, w)); }
 
 /// A folder of its own for each test, and what the log says of caches meanwhile.
 class SavedPlans : public plans::PlanTest {
@@ -72,7 +71,7 @@ class SavedPlans : public plans::PlanTest {
 };
 
 TEST_F(SavedPlans, a_plan_for_an_absent_gpu_is_loaded_to_be_looked_at) {
-  const auto compiled = stiletto::compile({.target = Target::named("h200")}, dense, x, w);
+  const auto compiled = stiletto::compile(plans::on_h200(), dense, x, w);
   const fs::path path = folder / "dense.plan";
   compiled.save(path);
   const auto loaded = stiletto::load<Array(Array, Array)>(path);
@@ -96,9 +95,9 @@ TEST_F(SavedPlans, a_second_compilation_reads_the_plan) {
 
 TEST_F(SavedPlans, the_environment_names_the_folder) {
   setenv("STILETTO_CACHE", folder.c_str(), 1);
-  EXPECT_EQ(compile({.target = Target::named("h200")}), "built");
-  EXPECT_EQ(compile({.target = Target::named("h200")}), "read");
-  CompileOptions nowhere{.target = Target::named("h200")};
+  EXPECT_EQ(compile(plans::on_h200()), "built");
+  EXPECT_EQ(compile(plans::on_h200()), "read");
+  CompileOptions nowhere = plans::on_h200();
   nowhere.cache_folder = fs::path();
   EXPECT_EQ(compile(nowhere), "") << "an empty path: no cache";
   unsetenv("STILETTO_CACHE");

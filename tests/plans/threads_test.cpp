@@ -11,13 +11,13 @@ namespace {
 
 using plans::Array;
 using plans::CompileOptions;
+using plans::dense;
 using plans::DType;
 using stiletto::spec;
 
 class PlanThreads : public plans::PlanTest {
  protected:
-  const CompileOptions options{.target = stiletto::Target::named("h200")};
-  static Array dense(const Array& x, const Array& w) { return stiletto::relu(stiletto::matmul(x, w)); }
+  const CompileOptions options = plans::on_h200();
 
   /// As jit does, whose arguments would have to be on the GPU.
   std::shared_ptr<const stiletto::detail::Executable> jit(std::int64_t rows) const {
