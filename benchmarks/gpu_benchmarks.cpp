@@ -81,9 +81,11 @@ void compare(benchmark::State& state, const Workload& work) {
     state.SetIterationTime(a.back() * 1e-6);
   }
   by_hand.use_stream(nullptr);
-  const std::vector<double> host = host_times({stiletto, returning, frontend});
-  const Row row{work.name, plan_of(in_place.graph()), by_hand.plan(), median(a), median(b), host[0], host[1],
-                host[2]};
+  const std::vector<HostTime> host = host_times({stiletto, returning, frontend});
+  const Row row{work.name,      plan_of(in_place.graph()),
+                by_hand.plan(), median(a),
+                median(b),      host[0].steady,
+                host[1].steady, host[2].steady};
   state.counters["stiletto_us"] = row.stiletto;
   state.counters["frontend_us"] = row.frontend;
   state.counters["ratio"] = row.stiletto / row.frontend;

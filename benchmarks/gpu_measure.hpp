@@ -106,21 +106,33 @@ class Batch {
   void* executable_ = nullptr;
 };
 
-/// Microseconds that each of the calls keeps the host, the GPU's queue being empty before it; in turn, so
-/// that all meet the same clock rates.
-inline std::vector<double> host_times(const std::vector<std::function<void()>>& calls) {
+/// How long a call keeps the host, in microseconds.
+struct HostTime {
+  double steady = 0;   ///< one of 16 calls in a row, the queue being short
+  double waiting = 0;  ///< the first call after a wait for the GPU, in which the host's caches go cold
+};
+
+/// Medians, in turn, so that all calls meet the same clock rates.
+inline std::vector<HostTime> host_times(const std::vector<std::function<void()>>& calls) {
   using Clock = std::chrono::steady_clock;
-  std::vector<std::vector<double>> times(calls.size());
-  for (int i = 0; i < 500; ++i)
+  constexpr int rounds = 300, in_a_row = 16;
+  const auto microseconds = [](Clock::duration time) {
+    return std::chrono::duration<double, std::micro>(time).count();
+  };
+  std::vector<std::vector<double>> steady(calls.size()), waiting(calls.size());
+  for (int i = 0; i < rounds; ++i)
     for (std::size_t k = 0; k < calls.size(); ++k) {
+      synchronize();
       const auto start = Clock::now();
       calls[k]();
-      times[k].push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-      synchronize();
+      const auto first = Clock::now();
+      for (int c = 0; c < in_a_row; ++c) calls[k]();
+      steady[k].push_back(microseconds(Clock::now() - first) / in_a_row);
+      waiting[k].push_back(microseconds(first - start));
     }
-  std::vector<double> medians;
+  std::vector<HostTime> medians;
   medians.reserve(calls.size());
-  for (const std::vector<double>& each : times) medians.push_back(median(each));
+  for (std::size_t k = 0; k < calls.size(); ++k) medians.push_back({median(steady[k]), median(waiting[k])});
   return medians;
 }
 
