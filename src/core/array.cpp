@@ -165,7 +165,7 @@ void encode_number(const ScalarValue& value, DType dtype, std::byte* out) {
 namespace {
 
 std::shared_ptr<const ArrayBody> number_body(const ScalarValue& value, DType dtype, bool weak) {
-  auto body = std::make_shared<ArrayBody>();
+  auto body = new_body();
   body->kind = ArrayBody::Kind::number;
   body->dtype = dtype;
   body->weak = weak;

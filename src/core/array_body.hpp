@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/body_blocks.hpp"
 #include "core/dtype_info.hpp"
 #include "core/layout.hpp"
 #include "core/scalar_value.hpp"
@@ -45,6 +46,10 @@ struct ArrayBody {
   }
 };
 
+inline std::shared_ptr<ArrayBody> new_body() {
+  return std::allocate_shared<ArrayBody>(BodyAllocator<ArrayBody>());
+}
+
 struct ArrayAccess {
   /// Throws ArgumentError for an empty handle.
   static const ArrayBody& body(const Array& array, const char* operation) {
@@ -53,7 +58,11 @@ struct ArrayAccess {
   }
   static const ArrayBody* body_or_null(const Array& array) { return array.body_.get(); }
   static Array make(std::shared_ptr<const ArrayBody> body) { return Array(std::move(body)); }
-  static Array make(ArrayBody body) { return Array(std::make_shared<const ArrayBody>(std::move(body))); }
+  static Array make(ArrayBody body) {
+    auto made = new_body();
+    *made = std::move(body);
+    return Array(std::move(made));
+  }
   [[noreturn]] static void throw_empty(const char* operation);
 };
 

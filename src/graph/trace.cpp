@@ -70,7 +70,7 @@ std::uint32_t Trace::push(const Node& node) {
 
 Array Trace::handle(std::uint32_t index) const {
   const Node& node = nodes_[index];
-  auto body = std::make_shared<ArrayBody>();
+  auto body = new_body();
   body->kind = ArrayBody::Kind::traced;
   body->dtype = node.dtype;
   body->weak = node.weak;
