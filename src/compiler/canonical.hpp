@@ -33,6 +33,8 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
+using AxisList = std::vector<int>;
+
 /// A value: a tensor read (`source` is its index), a number (`source` likewise), an operation on earlier
 /// values, or a result (`source` counts them) of a graph that was not traced, which may depend on all that is
 /// read. Those never reach a backend.
@@ -45,11 +47,14 @@ struct Value {
                                  // and rounded only by cast and by stores
   DType operand = DType::float32;  // the type in which a pointwise operation takes its operands
   std::uint32_t source = 0;
-  std::array<std::uint32_t, 3> inputs{};
+  std::array<std::uint32_t, max_operands> inputs{};
   AxisMask axes = 0;
   AxisMask contracted =
       0;  // axes a reduction or matmul sums over; softmax: the axis it runs along (and keeps)
   Attributes attributes;
+  /// Of structured operations, and of their parts: for each axis of the result, then of each operand, the
+  /// axis of the graph, −1 for an extent of 1. `contracted` has all that are not the result's.
+  std::vector<AxisList> layouts;
   std::uint32_t trace_position = 0;  // where the trace has it; of merged values, the last
 
   bool is_leaf() const { return kind == Kind::tensor || kind == Kind::scalar; }

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "stiletto/array.hpp"
+#include "stiletto/nn.hpp"
 
 namespace stiletto::detail {
 
@@ -44,7 +45,55 @@ struct PermuteAttributes {
   bool operator==(const PermuteAttributes&) const = default;
 };
 
+// ---- of structured operations: see Family::structured ----
+
+/// Operands of attention that may be missing; those that are there follow the others in this order.
+enum class AttentionOperand : std::uint8_t { seq_len_q, seq_len_kv, bias, sink };
+
+/// attention: q, k, v, scale, then the AttentionOperands. Results: out, stats.
+/// attention_backward: d_out, q, k, v, out, stats, scale, then the same. Results: dq, dk, dv, dbias, dsink.
+struct AttentionAttributes {
+  Causal causal = Causal::none;
+  std::uint32_t operands = 0;  // bit i: the AttentionOperand i is there
+  std::int64_t window = 0;     // keys that a query sees at most, up to the causal bound; 0: all
+  bool operator==(const AttentionAttributes&) const = default;
+  bool has(AttentionOperand operand) const { return (operands >> static_cast<unsigned>(operand) & 1U) != 0; }
+};
+
+/// Over the `axes` trailing axes: rms_norm: x, scale, and bias if `bias`. Results: y, inv_rms. layer_norm: x,
+/// scale, bias. Results: y, mean, inv_std. rms_norm_backward: d_y, x, scale, inv_rms. Results: dx, dscale,
+/// and dbias if `bias`. layer_norm_backward: d_y, x, scale, mean, inv_std. Results: dx, dscale, dbias. Per
+/// channel (axis 1), over all others: batch_norm_training: x, scale, bias, running mean and variance.
+/// Results: y, mean, inv_std, the next running mean and variance. batch_norm_backward: d_y, x, scale, mean,
+/// inv_std. Results: dx, dscale, dbias.
+struct NormAttributes {
+  std::uint32_t axes = 0;
+  bool bias = false;
+  ExactDouble epsilon, momentum;
+  bool operator==(const NormAttributes&) const = default;
+};
+
+/// One value per spatial axis. conv: x, w. conv_backward_data: d_y, w. conv_backward_filter: d_y, x.
+struct ConvAttributes {
+  Dims stride, dilation, pre_padding, post_padding;
+  bool operator==(const ConvAttributes&) const = default;
+};
+
+/// max_pool, avg_pool: x.
+struct PoolAttributes {
+  Dims window, stride, pre_padding, post_padding;
+  bool include_padding = false;
+  bool operator==(const PoolAttributes&) const = default;
+};
+
+/// part: which further result, from 1 on, of the structured operation that is its operand.
+struct PartAttributes {
+  std::uint32_t index = 0;
+  bool operator==(const PartAttributes&) const = default;
+};
+
 using Attributes = std::variant<std::monostate, LeafAttributes, ViewAttributes, CoefficientAttributes,
-                                ReductionAttributes, MatmulAttributes, PermuteAttributes>;
+                                ReductionAttributes, MatmulAttributes, PermuteAttributes, AttentionAttributes,
+                                NormAttributes, ConvAttributes, PoolAttributes, PartAttributes>;
 
 }  // namespace stiletto::detail

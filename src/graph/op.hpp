@@ -74,11 +74,28 @@ enum class Op : std::uint8_t {
   softmax,
   // linear algebra
   matmul,
+  // structured
+  attention,
+  attention_backward,
+  rms_norm,
+  rms_norm_backward,
+  layer_norm,
+  layer_norm_backward,
+  batch_norm_training,
+  batch_norm_backward,
+  conv,
+  conv_backward_data,
+  conv_backward_filter,
+  max_pool,
+  avg_pool,
+  part,  // a further result of one of these
   // another shape of a computed value
   fill,
   permute,
   reshape
 };
+/// Operands of any operation.
+inline constexpr std::size_t max_operands = 12;
 inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::reshape) + 1;
 
 }  // namespace stiletto::detail

@@ -76,6 +76,21 @@ constexpr std::array<OpRow, op_count> table{{
 
     {Op::matmul, "matmul", 2, Family::matmul},
 
+    {Op::attention, "attention", 4, structured},
+    {Op::attention_backward, "attention_backward", 7, structured},
+    {Op::rms_norm, "rms_norm", 2, structured},
+    {Op::rms_norm_backward, "rms_norm_backward", 4, structured},
+    {Op::layer_norm, "layer_norm", 3, structured},
+    {Op::layer_norm_backward, "layer_norm_backward", 5, structured},
+    {Op::batch_norm_training, "batch_norm_training", 5, structured},
+    {Op::batch_norm_backward, "batch_norm_backward", 5, structured},
+    {Op::conv, "conv", 2, structured},
+    {Op::conv_backward_data, "conv_backward_data", 2, structured},
+    {Op::conv_backward_filter, "conv_backward_filter", 2, structured},
+    {Op::max_pool, "max_pool", 1, structured},
+    {Op::avg_pool, "avg_pool", 1, structured},
+    {Op::part, "part", 1, Family::part},
+
     {Op::fill, "fill", 1, layout},
     {Op::permute, "permute", 1, layout},
     {Op::reshape, "reshape", 1, layout},

@@ -10,7 +10,9 @@
 
 namespace stiletto::detail {
 
-enum class Family : std::uint8_t { leaf, pointwise, reduction, softmax, matmul, layout };
+/// Structured operations are not index notation: every axis of every operand is its own, engines of their own
+/// compute them, and they may have further results, each a `part`. Their rows have the fewest operands.
+enum class Family : std::uint8_t { leaf, pointwise, reduction, softmax, matmul, structured, part, layout };
 
 /// How a pointwise operation or reduction chooses the dtype of its operands and its result.
 enum class TypeRule : std::uint8_t {

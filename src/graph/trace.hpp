@@ -24,7 +24,7 @@ struct Node {
   bool scalar = false;             // a number, or arithmetic among numbers: done on the host
   bool final_only = false;         // permuted or reshaped: may only be returned or stored
   std::uint8_t arity = 0;
-  std::array<std::uint32_t, 3> inputs{};
+  std::array<std::uint32_t, max_operands> inputs{};
   Shape shape;
   Strides strides;  // memory order of a leaf, a view or what an output would have
   Attributes attributes;

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seam between schedules and the kernels of structured operations.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "graph/attributes.hpp"
+#include "graph/op.hpp"
+#include "stiletto/array.hpp"
+#include "stiletto/dtype.hpp"
+
+namespace stiletto::detail::cpu {
+
+/// What a kernel reads or writes: any strides, in elements, 0 and negative ones included.
+struct TensorView {
+  std::byte* data = nullptr;  // the first element; of results null where nobody wants it
+  DType dtype = DType::float32;
+  Shape shape;
+  Strides strides;
+};
+
+/// `operands` and `results` as graph/attributes.hpp lists them; numbers are views of one float64. No result
+/// overlaps an operand or another result, and none is empty. Computes in float32 (float64 where the first
+/// operand is float64, exact integers for int8) and rounds once, to each result's dtype. Runs on all threads,
+/// gives the same bits on any number of them, and allocates only scratch that the thread keeps.
+using StructuredKernel = void (*)(const Attributes& attributes, std::span<const TensorView> operands,
+                                  std::span<const TensorView> results);
+
+void attention(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void attention_backward(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void rms_norm(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void rms_norm_backward(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void layer_norm(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void layer_norm_backward(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void batch_norm_training(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void batch_norm_backward(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void conv(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void conv_backward_data(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void conv_backward_filter(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void max_pool(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void avg_pool(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+
+/// Null where the operation is not structured.
+StructuredKernel structured_kernel(Op op);
+
+}  // namespace stiletto::detail::cpu
