@@ -61,6 +61,18 @@ void add_matmul(const Trace& trace, const Node& node, Slots& slots) {
   if (node.arity == 3) slots.edges.push_back({node.inputs[2], aligned(node.shape, slots.rank)});
 }
 
+/// Every axis of every operand has a slot of its own.
+void add_structured(const Trace& trace, const Node& node, Slots& slots) {
+  for (std::uint32_t input : node.operands()) {
+    Edge edge{input, {}};
+    for (std::int64_t extent : trace.nodes()[input].shape) {
+      edge.slots.push_back(extent == 1 ? no_label : static_cast<int>(slots.extents.size()));
+      slots.extents.push_back(extent);
+    }
+    slots.edges.push_back(std::move(edge));
+  }
+}
+
 void add_reshape(const Trace& trace, const Node& node, Slots& slots) {
   Edge edge{node.inputs[0], {}};
   std::size_t axis = 0;
@@ -93,6 +105,10 @@ Slots slots_of(const Trace& trace, std::uint32_t index) {
       break;
     case Family::matmul:
       add_matmul(trace, node, slots);
+      break;
+    case Family::structured:
+    case Family::part:
+      add_structured(trace, node, slots);
       break;
     case Family::layout:
       if (node.op == Op::reshape)

@@ -47,6 +47,11 @@ AxisMask permuted(const AxisMask& mask, const std::vector<std::size_t>& order) {
   return result;
 }
 
+int position_in(const std::vector<std::size_t>& order, int axis) {
+  const auto found = std::find(order.begin(), order.end(), static_cast<std::size_t>(axis));
+  return static_cast<int>(found - order.begin());
+}
+
 /// Axis i becomes what order[i] was; axes that `order` leaves out vanish.
 void renumber(CanonicalGraph& graph, const std::vector<std::size_t>& order) {
   std::vector<std::int64_t> extents;
@@ -55,6 +60,8 @@ void renumber(CanonicalGraph& graph, const std::vector<std::size_t>& order) {
   for (Value& value : graph.values) {
     value.axes = permuted(value.axes, order);
     value.contracted = permuted(value.contracted, order);
+    for (AxisList& layout : value.layouts)
+      for (int& axis : layout) axis = axis < 0 ? -1 : position_in(order, axis);
   }
   for_each_tensor(graph, [&](Tensor& tensor) {
     std::vector<std::int64_t> strides;
@@ -66,9 +73,21 @@ void renumber(CanonicalGraph& graph, const std::vector<std::size_t>& order) {
   graph.extents = std::move(extents);
 }
 
+/// The axes of structured operations, which neither change their direction nor merge.
+AxisMask fixed_axes(const CanonicalGraph& graph) {
+  AxisMask fixed;
+  for (const Value& value : graph.values)
+    for (const AxisList& layout : value.layouts)
+      for (const int axis : layout)
+        if (axis >= 0) fixed.set(static_cast<std::size_t>(axis));
+  return fixed;
+}
+
 /// An axis that no tensor walks forwards is walked the other way, from the other end.
 void flip(CanonicalGraph& graph) {
+  const AxisMask fixed = fixed_axes(graph);
   for (std::size_t axis = 0; axis < graph.extents.size(); ++axis) {
+    if (fixed.test(axis)) continue;
     bool backwards = false, forwards = false;
     for_each_tensor(graph, [&](const Tensor& tensor) {
       backwards = backwards || tensor.strides[axis] < 0;
@@ -110,8 +129,10 @@ std::vector<std::vector<std::size_t>> axes_used_alike(const CanonicalGraph& grap
   }
   for (const Tensor& tensor : graph.tensors) note(tensor.axes);
   for (const Store& store : graph.stores) note(store.tensor.axes);
+  const AxisMask fixed = fixed_axes(graph);
   std::map<std::vector<std::size_t>, std::vector<std::size_t>> groups;
-  for (std::size_t axis = 0; axis < uses.size(); ++axis) groups[uses[axis]].push_back(axis);
+  for (std::size_t axis = 0; axis < uses.size(); ++axis)
+    if (!fixed.test(axis)) groups[uses[axis]].push_back(axis);
   std::vector<std::vector<std::size_t>> result;
   result.reserve(groups.size());
   for (auto& [use, axes] : groups) result.push_back(std::move(axes));

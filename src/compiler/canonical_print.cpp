@@ -34,10 +34,25 @@ std::string strides_text(const CanonicalGraph& graph, const Tensor& tensor) {
   return result;
 }
 
+namespace {
+/// "[i,1,k]", nothing of a number.
+std::string layout_text(const AxisList& layout) {
+  std::string result;
+  for (const int axis : layout)
+    result += (result.empty() ? "[" : ",") + (axis < 0 ? "1" : axis_name(static_cast<std::size_t>(axis)));
+  return result.empty() ? result : result + "]";
+}
+}  // namespace
+
 std::string operands_text(const CanonicalGraph& graph, const Value& value) {
   std::string result = "(";
-  for (std::size_t i = 0; i < value.arity; ++i) result += text(i ? ", %" : "%", value.inputs[i]);
-  if (value.contracted.any()) result += ", over " + graph.axes_text(value.contracted);
+  const bool structured = row_of(value.op).family == Family::structured;
+  for (std::size_t i = 0; i < value.arity; ++i) {
+    result += text(i ? ", %" : "%", value.inputs[i]);
+    if (structured) result += layout_text(value.layouts[i + 1]);
+  }
+  if (value.contracted.any() && value.layouts.empty())
+    result += ", over " + graph.axes_text(value.contracted);
   return result + attributes_text(value.op, value.attributes) + ")";
 }
 
@@ -107,6 +122,11 @@ std::string CanonicalGraph::to_json() const {
                 ", \"strides\": [", strides, "], \"offset\": ", t.offset, ", \"alignment\": ", t.alignment,
                 "}");
   };
+  auto layout = [&](const AxisList& axes_of, std::size_t) {
+    return list(axes_of, [](int axis, std::size_t) {
+      return axis < 0 ? std::string("null") : quoted(axis_name(static_cast<std::size_t>(axis)));
+    });
+  };
   auto value = [&](const Value& v, std::size_t i) {
     std::string inputs;
     for (std::size_t k = 0; k < v.arity; ++k) inputs += text(k ? ", " : "", v.inputs[k]);
@@ -120,7 +140,8 @@ std::string CanonicalGraph::to_json() const {
     if (v.kind == Value::Kind::scalar) result += text(", \"scalar\": ", v.source);
     if (v.kind == Value::Kind::foreign) result += text(", \"result\": ", v.source);
     if (v.arity > 0) result += ", \"inputs\": [" + inputs + "]";
-    if (v.contracted.any()) result += ", \"over\": " + axes(v.contracted);
+    if (v.contracted.any() && v.layouts.empty()) result += ", \"over\": " + axes(v.contracted);
+    if (!v.layouts.empty()) result += ", \"layouts\": " + list(v.layouts, layout);
     const std::string attributes = attributes_text(v.op, v.attributes);
     if (!attributes.empty()) result += ", \"attributes\": " + quoted(attributes.substr(2));
     return result + "}";

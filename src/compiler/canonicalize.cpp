@@ -295,7 +295,7 @@ class Canonicalizer : private ValueTable {
     if (user >= trace_.nodes().size()) return 1;
     if (node(user).scalar) return node(user).arity;
     if (fills_with_number(node(user))) return 0;
-    return sums_over_nothing(labels_->slots(user)) ? 0 : labels_->slots(user).edges.size();
+    return sums_over_nothing(user) ? 0 : labels_->slots(user).edges.size();
   }
   std::uint32_t operand_of(std::uint32_t user, std::size_t edge) const {
     return is_scalar_node(user) ? node(user).inputs[edge] : labels_->slots(user).edges[edge].operand;
@@ -313,7 +313,9 @@ class Canonicalizer : private ValueTable {
     return n.op == Op::fill && node(n.inputs[0]).scalar && !is_storage_only(n.dtype);
   }
 
-  static bool sums_over_nothing(const Slots& slots) {
+  bool sums_over_nothing(std::uint32_t index) const {
+    if (node(index).op == Op::part) return sums_over_nothing(node(index).inputs[0]);
+    const Slots& slots = labels_->slots(index);
     return std::find(slots.extents.begin() + static_cast<std::ptrdiff_t>(slots.rank), slots.extents.end(),
                      0) != slots.extents.end();
   }
@@ -359,7 +361,7 @@ class Canonicalizer : private ValueTable {
       return add_slot(cast_step(host_step(n.inputs[0]), node(n.inputs[0]).dtype, n.dtype), n.dtype);
     const Slots& slots = labels_->slots(index);
     const std::vector<int> all = slot_labels(index, labels);
-    if (const auto folded = fold_empty(n, slots))
+    if (const auto folded = fold_empty(index))
       return *folded == no_fold ? add_beta_term(index, all) : *folded;
     Value value;
     value.op = n.op;
@@ -376,7 +378,12 @@ class Canonicalizer : private ValueTable {
     if (n.op == Op::reshape) return value.inputs[0];
     value.contracted =
         mask_of(std::vector<int>(all.begin() + static_cast<std::ptrdiff_t>(slots.rank), all.end()));
-    if (n.op == Op::softmax) {
+    const Family family = row_of(n.op).family;
+    if (family == Family::structured || family == Family::part) {
+      value.layouts = layouts_of(slots, all);
+      value.axes =
+          mask_of(std::vector<int>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(slots.rank)));
+    } else if (n.op == Op::softmax) {
       const auto axis = static_cast<std::size_t>(std::get<ReductionAttributes>(n.attributes).axes[0]);
       value.contracted = mask_of({all[axis]});
     } else {
@@ -388,22 +395,40 @@ class Canonicalizer : private ValueTable {
     return add_value(value);
   }
 
+  /// The graph's axes of the result, then of each operand.
+  std::vector<AxisList> layouts_of(const Slots& slots, const std::vector<int>& all) {
+    std::vector<AxisList> layouts;
+    const auto axis_at = [&](int label) { return label == no_label ? -1 : static_cast<int>(axis_of(label)); };
+    AxisList& result = layouts.emplace_back();
+    for (std::size_t i = 0; i < slots.rank; ++i) result.push_back(axis_at(all[i]));
+    for (const Edge& edge : slots.edges) {
+      AxisList& layout = layouts.emplace_back();
+      for (const int slot : edge.slots)
+        layout.push_back(slot == no_label ? -1 : axis_at(all[static_cast<std::size_t>(slot)]));
+    }
+    return layouts;
+  }
+
   std::uint32_t operand(const Node& user, std::size_t i, const Edge& edge, const std::vector<int>& all) {
     const std::uint32_t value = instantiate(edge.operand, edge_labels(edge, all));
     const Value& v = out_.graph.values[value];
-    // A computed operand of a product is rounded to its own type, as if it had been written to memory.
-    const bool rounds = user.op == Op::matmul && i < 2 && v.kind == Value::Kind::operation &&
-                        v.op != Op::cast && is_floating(v.dtype) && v.dtype != options_.intermediate_dtype &&
-                        v.dtype != DType::float64;
+    // A computed operand of a product or a structured operation is rounded to its own type, as if it had been
+    // written to memory.
+    const bool rounds = ((user.op == Op::matmul && i < 2) || row_of(user.op).family == Family::structured) &&
+                        v.kind == Value::Kind::operation && v.op != Op::cast && is_floating(v.dtype) &&
+                        v.dtype != options_.intermediate_dtype && v.dtype != DType::float64;
     return rounds ? cast_to(value, v.dtype) : value;
   }
 
   static constexpr std::uint32_t no_fold = std::numeric_limits<std::uint32_t>::max();
 
   /// The constant that a sum over no elements is. `no_fold` asks for beta·c.
-  std::optional<std::uint32_t> fold_empty(const Node& n, const Slots& slots) {
-    if (!sums_over_nothing(slots)) return std::nullopt;
+  std::optional<std::uint32_t> fold_empty(std::uint32_t index) {
+    if (!sums_over_nothing(index)) return std::nullopt;
+    const Node& n = node(index);
     double value = 0;
+    if (n.op == Op::part && node(n.inputs[0]).op == Op::attention)  // stats of a row that sees nothing
+      value = -std::numeric_limits<double>::infinity();
     if (n.op == Op::matmul && n.arity == 3) return no_fold;
     if (n.op == Op::prod) value = 1;
     if (n.op == Op::mean) value = std::numeric_limits<double>::quiet_NaN();

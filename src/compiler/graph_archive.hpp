@@ -42,6 +42,27 @@ void archive(Archive& ar, T& a) {
   ar(a.axes);
 }
 
+template <class Archive, Archived<AttentionAttributes> T>
+void archive(Archive& ar, T& a) {
+  ar(a.causal, a.operands, a.window);
+}
+template <class Archive, Archived<NormAttributes> T>
+void archive(Archive& ar, T& a) {
+  ar(a.axes, a.bias, a.epsilon, a.momentum);
+}
+template <class Archive, Archived<ConvAttributes> T>
+void archive(Archive& ar, T& a) {
+  ar(a.stride, a.dilation, a.pre_padding, a.post_padding);
+}
+template <class Archive, Archived<PoolAttributes> T>
+void archive(Archive& ar, T& a) {
+  ar(a.window, a.stride, a.pre_padding, a.post_padding, a.include_padding);
+}
+template <class Archive, Archived<PartAttributes> T>
+void archive(Archive& ar, T& a) {
+  ar(a.index);
+}
+
 inline void archive(Writer& ar, const Attributes& attributes) {
   ar(static_cast<std::uint8_t>(attributes.index()));
   std::visit(
@@ -91,7 +112,7 @@ void archive(Archive& ar, T& t) {
 template <class Archive, Archived<Value> T>
 void archive(Archive& ar, T& v) {
   ar(v.kind, v.op, v.arity, v.dtype, v.operand, v.source, v.inputs, v.axes, v.contracted, v.attributes,
-     v.trace_position);
+     v.layouts, v.trace_position);
 }
 template <class Archive, Archived<Store> T>
 void archive(Archive& ar, T& s) {

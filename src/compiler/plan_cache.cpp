@@ -109,6 +109,22 @@ void add_attributes(Hash& hash, const Attributes& attributes) {
     return hash.add(std::bit_cast<std::uint64_t>(c->coefficient.value));
   if (const auto* r = std::get_if<ReductionAttributes>(&attributes)) return hash.add(r->axes);
   if (const auto* p = std::get_if<PermuteAttributes>(&attributes)) return hash.add(p->axes);
+  if (const auto* a = std::get_if<AttentionAttributes>(&attributes)) {
+    hash.add(static_cast<std::uint64_t>(a->causal) | static_cast<std::uint64_t>(a->operands) << 8U);
+    return hash.add(static_cast<std::uint64_t>(a->window));
+  }
+  if (const auto* n = std::get_if<NormAttributes>(&attributes)) {
+    hash.add(n->axes | static_cast<std::uint64_t>(n->bias) << 32U);
+    hash.add(std::bit_cast<std::uint64_t>(n->epsilon.value));
+    return hash.add(std::bit_cast<std::uint64_t>(n->momentum.value));
+  }
+  if (const auto* c = std::get_if<ConvAttributes>(&attributes))
+    for (const Dims* dims : {&c->stride, &c->dilation, &c->pre_padding, &c->post_padding}) hash.add(*dims);
+  if (const auto* p = std::get_if<PoolAttributes>(&attributes)) {
+    for (const Dims* dims : {&p->window, &p->stride, &p->pre_padding, &p->post_padding}) hash.add(*dims);
+    return hash.add(static_cast<std::uint64_t>(p->include_padding));
+  }
+  if (const auto* p = std::get_if<PartAttributes>(&attributes)) return hash.add(p->index);
   if (const auto* m = std::get_if<MatmulAttributes>(&attributes)) {
     hash.add(std::bit_cast<std::uint64_t>(m->alpha.value));
     hash.add(std::bit_cast<std::uint64_t>(m->beta.value));
@@ -123,7 +139,7 @@ std::uint64_t hash_of(const Trace& trace, const CompileOptions& options) {
     hash.add(static_cast<std::uint64_t>(node.op) | static_cast<std::uint64_t>(node.dtype) << 8U |
              static_cast<std::uint64_t>(node.arity) << 16U |
              static_cast<std::uint64_t>(node.inputs[0]) << 32U);
-    if (node.arity > 1) hash.add(node.inputs[1] | static_cast<std::uint64_t>(node.inputs[2]) << 32U);
+    for (std::size_t i = 1; i < node.arity; ++i) hash.add(node.inputs[i]);
     if (node.arity == 0 || row_of(node.op).family == Family::layout || node.op == Op::view) {
       hash.add(node.shape);
       hash.add(node.strides);

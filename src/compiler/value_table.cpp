@@ -14,15 +14,15 @@ namespace {
 
 std::size_t hash_of(const Value& v) {
   std::size_t hash = static_cast<std::size_t>(v.op) * 31 + static_cast<std::size_t>(v.kind);
-  for (std::uint32_t part : {v.source, v.inputs[0], v.inputs[1], v.inputs[2]})
-    hash = hash * 0x9E3779B97F4A7C15ULL + part;
+  hash = hash * 0x9E3779B97F4A7C15ULL + v.source;
+  for (std::size_t i = 0; i < v.arity; ++i) hash = hash * 0x9E3779B97F4A7C15ULL + v.inputs[i];
   return hash;
 }
 
 bool same(const Value& a, const Value& b) {
   return a.kind == b.kind && a.op == b.op && a.arity == b.arity && a.dtype == b.dtype &&
          a.operand == b.operand && a.source == b.source && a.inputs == b.inputs && a.axes == b.axes &&
-         a.contracted == b.contracted && a.attributes == b.attributes;
+         a.contracted == b.contracted && a.layouts == b.layouts && a.attributes == b.attributes;
 }
 
 void require_fit(const HostScalars::FitCheck& check, const ScalarValue& number) {

@@ -3,6 +3,7 @@
 // the same rules, the same cache and the same backend as everything else.
 #include "core/text.hpp"
 #include "ops/apply.hpp"
+#include "ops/structured.hpp"
 #include "stiletto/compile.hpp"
 #include "stiletto/error.hpp"
 #include "stiletto/nn.hpp"
@@ -55,8 +56,34 @@ void eager_matmul_into(const Array& c, const Array& a, const Array& b, double al
   }
 }
 
+std::vector<Array> eager_structured(const StructuredCall& call, std::size_t wanted) {
+  const auto existing = [&](const std::vector<Array>& operands) {
+    std::vector<Array> made = record(call, operands, wanted), existing;
+    for (std::size_t i = 0; i < made.size(); ++i)
+      if (call.results[i].exists) existing.push_back(made[i]);
+    return existing;
+  };
+  const std::vector<Array> made = jit(existing, call.operands);
+  std::vector<Array> results(wanted);
+  for (std::size_t i = 0, next = 0; i < wanted; ++i)
+    if (call.results[i].exists) results[i] = made[next++];
+  return results;
+}
+
+void eager_structured_into(const StructuredCall& call, const std::vector<Array>& destinations) {
+  try {
+    jit([&](const std::vector<Array>& to,
+            const std::vector<Array>& operands) { record_into(call, operands, to); },
+        destinations, call.operands);
+  } catch (const AliasError&) {
+    throw_overlap(call.name, destinations[0], "an operand or another destination");
+  }
+}
+
 }  // namespace
 
-EagerTable make_eager_table() { return {eager_apply, eager_cast, eager_assign, eager_matmul_into}; }
+EagerTable make_eager_table() {
+  return {eager_apply, eager_cast, eager_assign, eager_matmul_into, eager_structured, eager_structured_into};
+}
 
 }  // namespace stiletto::detail

@@ -94,7 +94,8 @@ enum class Op : std::uint8_t {
   permute,
   reshape
 };
-/// Operands of any operation.
+/// Results of any operation, and operands.
+inline constexpr std::size_t max_results = 5;
 inline constexpr std::size_t max_operands = 12;
 inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::reshape) + 1;
 

@@ -40,6 +40,24 @@ struct OpRow {
 extern const std::array<OpRow, op_count> op_rows;  // in the order of Op
 
 inline const OpRow& row_of(Op op) { return op_rows[static_cast<std::size_t>(op)]; }
+/// How many results a structured operation has at most: see graph/attributes.hpp.
+constexpr std::size_t results_of(Op op) {
+  switch (op) {
+    case Op::attention:
+    case Op::rms_norm:
+      return 2;
+    case Op::layer_norm:
+    case Op::rms_norm_backward:
+    case Op::layer_norm_backward:
+    case Op::batch_norm_backward:
+      return 3;
+    case Op::attention_backward:
+    case Op::batch_norm_training:
+      return 5;
+    default:
+      return 1;
+  }
+}
 inline const char* name_of(Op op) { return row_of(op).name; }
 inline std::span<const OpRow> op_table() { return op_rows; }
 

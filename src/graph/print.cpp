@@ -7,6 +7,52 @@
 
 namespace stiletto::detail {
 
+namespace {
+
+std::string window_text(const char* name, const Dims& dims) { return text(", ", name, "=", dims); }
+
+std::string convolution_text(const Dims& stride, const Dims& pre_padding, const Dims& post_padding) {
+  std::string result = window_text("stride", stride) + window_text("padding", pre_padding);
+  if (post_padding != pre_padding) result += window_text("post_padding", post_padding);
+  return result;
+}
+
+/// Names of the operands that may be missing, as AttentionOperand counts them.
+constexpr const char* attention_operands[] = {"seq_len_q", "seq_len_kv", "bias", "sink"};
+
+std::string attention_text(const AttentionAttributes& a) {
+  std::string result = a.causal == Causal::top_left       ? ", causal top_left"
+                       : a.causal == Causal::bottom_right ? ", causal bottom_right"
+                                                          : "";
+  if (a.window != 0) result += text(", window=", a.window);
+  std::string with;
+  for (std::size_t i = 0; i < std::size(attention_operands); ++i)
+    if (a.has(static_cast<AttentionOperand>(i)))
+      with += text(with.empty() ? "" : ", ", attention_operands[i]);
+  return with.empty() ? result : result + ", with " + with;
+}
+
+std::string structured_text(Op op, const Attributes& attributes) {
+  if (const auto* a = std::get_if<AttentionAttributes>(&attributes)) return attention_text(*a);
+  if (const auto* n = std::get_if<NormAttributes>(&attributes)) {
+    std::string result = n->axes == 0 ? "" : text(", axes=", n->axes);
+    const bool backward =
+        op == Op::rms_norm_backward || op == Op::layer_norm_backward || op == Op::batch_norm_backward;
+    if (!backward) result += text(", epsilon=", n->epsilon.value);
+    return op == Op::batch_norm_training ? result + text(", momentum=", n->momentum.value) : result;
+  }
+  if (const auto* c = std::get_if<ConvAttributes>(&attributes))
+    return convolution_text(c->stride, c->pre_padding, c->post_padding) +
+           window_text("dilation", c->dilation);
+  if (const auto* p = std::get_if<PoolAttributes>(&attributes))
+    return window_text("window", p->window) + convolution_text(p->stride, p->pre_padding, p->post_padding) +
+           (p->include_padding ? ", include_padding" : "");
+  if (const auto* p = std::get_if<PartAttributes>(&attributes)) return text(", result=", p->index);
+  return {};
+}
+
+}  // namespace
+
 std::string attributes_text(Op op, const Attributes& attributes) {
   if (const auto* c = std::get_if<CoefficientAttributes>(&attributes))
     return text(", ", c->coefficient.value);
@@ -21,7 +67,7 @@ std::string attributes_text(Op op, const Attributes& attributes) {
     if (m->beta.value != 0) result += text(", beta=", m->beta.value);
     return result;
   }
-  return {};
+  return structured_text(op, attributes);
 }
 
 namespace {

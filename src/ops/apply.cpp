@@ -31,10 +31,10 @@ void check_runs_now(const char* operation, const char* what, const ArrayBody& bo
 
 namespace {
 
-constexpr std::size_t max_operands = 3;
+constexpr std::size_t most = 3;  // operands of what comes here
 
 struct Operands {
-  std::array<Operand, max_operands> list;
+  std::array<Operand, most> list;
   std::size_t count = 0;
   bool all_numbers = true;
   std::span<const Operand> view() const { return {list.data(), count}; }
@@ -51,7 +51,8 @@ Operands bodies_of(std::span<const Array* const> arrays, const char* name) {
   return operands;
 }
 
-/// A permuted or reshaped computed value cannot be an operand.
+}  // namespace
+
 void check_not_final(const Trace& trace, std::uint32_t operand, const char* name) {
   if (!trace.nodes()[operand].final_only) return;
   throw TraceError(text(operation_text(name), ": operand %", operand, " is the ",
@@ -59,6 +60,8 @@ void check_not_final(const Trace& trace, std::uint32_t operand, const char* name
                         " of a computed value, which may only be returned or stored; ",
                         "transpose or reshape the inputs instead, or compute it in a function of its own"));
 }
+
+namespace {
 
 Array record(Node& node, std::span<const Array* const> arrays, const char* name) {
   Trace& trace = *Trace::current();
@@ -96,7 +99,7 @@ Array apply(Op op, std::initializer_list<const Array*> arrays, const Attributes&
   check_numbers_fit(node, operands.view(), name);
   if (Trace::current() != nullptr) return record(node, list, name);
   if (operands.all_numbers && row_of(op).family == Family::pointwise) {
-    std::array<ScalarValue, max_operands> values;
+    std::array<ScalarValue, most> values;
     for (std::size_t i = 0; i < operands.count; ++i) values[i] = operands.list[i].body->value;
     const ScalarValue result = evaluate_scalar(node, {values.data(), operands.count});
     return make_number(result, node.dtype, node.weak);

@@ -10,6 +10,8 @@
 
 namespace stiletto::detail {
 
+struct StructuredCall;  // ops/structured.hpp
+
 /// An operand as inference sees it.
 struct Operand {
   const ArrayBody* body;
@@ -36,6 +38,15 @@ void infer_shape(Node& node, std::span<const Operand> operands, const char* name
 /// Strides of a dense pointwise result: the order that all operands of the full shape share, else row-major.
 Strides shared_order(const Shape& shape, std::span<const Operand> operands);
 
+/// Dense strides of `shape` in x's order of axes; row-major where x repeats elements.
+Strides order_like(const Shape& shape, const ArrayBody& x);
+
+/// A computed value that is permuted or reshaped cannot be an operand: TraceError.
+void check_not_final(const Trace& trace, std::uint32_t operand, const char* name);
+
+/// Numbers and traced values of a destination are refused, and one that overlaps itself.
+void check_destination(const Array& destination, const char* name);
+
 /// What outside-of-trace operations run through; installed once by the eager layer, which lies below this
 /// one.
 struct EagerTable {
@@ -43,6 +54,8 @@ struct EagerTable {
   Array (*cast)(Op op, const Array& x, DType dtype);
   void (*assign)(const Array& destination, const Array& value);
   void (*matmul_into)(const Array& c, const Array& a, const Array& b, double alpha, double beta);
+  std::vector<Array> (*structured)(const StructuredCall& call, std::size_t wanted);
+  void (*structured_into)(const StructuredCall& call, const std::vector<Array>& destinations);
 };
 const EagerTable& eager_table();
 /// Defined by the eager layer, called once by eager_table().

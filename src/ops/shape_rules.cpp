@@ -146,6 +146,12 @@ Strides shared_order(const Shape& shape, std::span<const Operand> operands) {
   return dense_strides(shape, axes);
 }
 
+Strides order_like(const Shape& shape, const ArrayBody& x) {
+  if (is_row_major(x.shape, x.strides) || !moves_everywhere(x.shape, x.strides)) return row_major(shape);
+  const auto order = order_of(x.shape, x.strides);
+  return dense_strides(shape, {order.data(), shape.size()});
+}
+
 void infer_shape(Node& node, std::span<const Operand> operands, const char* name) {
   switch (row_of(node.op).family) {
     case Family::pointwise:

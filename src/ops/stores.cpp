@@ -20,23 +20,28 @@ using detail::operation_text;
 using detail::text;
 using detail::Trace;
 
-namespace {
+namespace detail {
 
-/// Checks of a destination that need no trace.
 void check_destination(const Array& destination, const char* name) {
   const ArrayBody& body = ArrayAccess::body(destination, name);
   if (body.kind == ArrayBody::Kind::number)
     throw TraceError(text(operation_text(name), ": the destination is a number; store to an array"));
-  if (Trace::current() == nullptr) detail::check_runs_now(name, "the destination", body);
+  if (Trace::current() == nullptr) check_runs_now(name, "the destination", body);
   if (body.dtype == DType::float8_e8m0)
     throw DTypeError(text(operation_text(name),
                           ": the destination is float8_e8m0, which holds block scales and is not computed "
                           "with; store to another dtype"));
-  if (detail::overlaps_itself(body.shape, body.strides))
+  if (overlaps_itself(body.shape, body.strides))
     throw AliasError(text(operation_text(name), ": the destination of shape ", body.shape, " with strides ",
                           body.strides,
                           " reaches an element more than once; store to an array without overlap"));
 }
+
+}  // namespace detail
+
+using detail::check_destination;
+
+namespace {
 
 void check_fits(const Array& destination, const Shape& value, const char* name) {
   const auto common = detail::broadcast(value, destination.shape());

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/schedule.hpp"
 #include "compiler/backend.hpp"
+#include "graph/op_table.hpp"
 #include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "stiletto/error.hpp"
@@ -26,22 +27,21 @@ class CpuPlan : public Plan {
     for (const Step& step : schedule_.steps) {
       if (const auto* loop = std::get_if<Loop>(&step.work))
         run_loop(*loop, invocation, temporaries, areas);
+      else if (const auto* product = std::get_if<MatmulStep>(&step.work))
+        run_matmul(*product, invocation, temporaries, areas);
       else
-        run_matmul(std::get<MatmulStep>(step.work), invocation, temporaries, areas);
+        run_structured(std::get<StructuredStep>(step.work), invocation, temporaries);
     }
   }
 
-  /// In a loop the caller's memory is written after the block was read; a product may write before it has
-  /// read all.
+  /// In a loop the caller's memory is written after the block was read; other steps may write before they
+  /// have read all.
   bool allows_in_place(std::size_t tensor, std::size_t store) const override {
     bool written = false;
     for (const Step& step : schedule_.steps) {
-      const auto* loop = std::get_if<Loop>(&step.work);
-      const bool reads = loop != nullptr ? touches(*loop, Memory::Home::tensor, tensor)
-                                         : reads_of(std::get<MatmulStep>(step.work), tensor);
-      const bool writes = loop != nullptr ? touches(*loop, Memory::Home::store, store)
-                                          : writes_of(std::get<MatmulStep>(step.work), store);
-      if (reads && (written || (writes && loop == nullptr))) return false;
+      const bool reads = touches(step, Memory::Home::tensor, tensor);
+      const bool writes = touches(step, Memory::Home::store, store);
+      if (reads && (written || (writes && !std::holds_alternative<Loop>(step.work)))) return false;
       written = written || writes;
     }
     return true;
@@ -64,24 +64,51 @@ class CpuPlan : public Plan {
 
  private:
   static std::string label(const Step& step) {
-    const auto* loop = std::get_if<Loop>(&step.work);
-    return loop != nullptr ? loop->describe() : std::get<MatmulStep>(step.work).matmul->describe();
+    if (const auto* loop = std::get_if<Loop>(&step.work)) return loop->describe();
+    if (const auto* product = std::get_if<MatmulStep>(&step.work)) return product->matmul->describe();
+    return name_of(std::get<StructuredStep>(step.work).op);
   }
   static bool is(const Memory& memory, Memory::Home home, std::size_t index) {
     return memory.home == home && memory.index == index;
   }
-  static bool touches(const Loop& loop, Memory::Home home, std::size_t index) {
-    return std::any_of(loop.memories.begin(), loop.memories.end(),
-                       [&](const Memory& m) { return is(m, home, index); });
+  /// Whether the step reads that tensor, or writes that store.
+  static bool touches(const Step& step, Memory::Home home, std::size_t index) {
+    const auto here = [&](const Memory& m) { return is(m, home, index); };
+    const auto any = [&](const auto& list, const auto& f) {
+      return std::any_of(list.begin(), list.end(), f);
+    };
+    if (const auto* loop = std::get_if<Loop>(&step.work)) return any(loop->memories, here);
+    if (const auto* product = std::get_if<MatmulStep>(&step.work))
+      return here(product->a) || here(product->b) || here(product->c) ||
+             any(product->operands, [&](const auto& o) { return o.reads_memory && here(o.memory); });
+    const auto& structured = std::get<StructuredStep>(step.work);
+    const auto reaches = [&](const StructuredStep::Operand& o) {
+      return o.scalar < 0 && !o.literal && !o.unwanted && here(o.memory);
+    };
+    return any(structured.operands, reaches) || any(structured.results, reaches);
   }
-  static bool reads_of(const MatmulStep& step, std::size_t tensor) {
-    auto reads = [&](const Memory& m) { return is(m, Memory::Home::tensor, tensor); };
-    return reads(step.a) || reads(step.b) ||
-           std::any_of(step.operands.begin(), step.operands.end(),
-                       [&](const auto& operand) { return operand.reads_memory && reads(operand.memory); });
-  }
-  static bool writes_of(const MatmulStep& step, std::size_t store) {
-    return is(step.c, Memory::Home::store, store);
+
+  static void run_structured(const StructuredStep& step, const Invocation& invocation,
+                             std::byte* temporaries) {
+    std::array<double, max_operands> numbers;
+    std::array<TensorView, max_operands> views;
+    const auto bind = [&](const StructuredStep::Operand& operand, TensorView& view, double& number) {
+      view = operand.view;
+      if (operand.unwanted) return;
+      if (operand.scalar < 0 && !operand.literal) {
+        view.data = operand.memory.address(invocation, temporaries);
+        return;
+      }
+      number = operand.literal ? operand.value
+                               : invocation.scalars[static_cast<std::size_t>(operand.scalar)].as_double();
+      view.data = reinterpret_cast<std::byte*>(&number);
+    };
+    for (std::size_t i = 0; i < step.operands.size(); ++i) bind(step.operands[i], views[i], numbers[i]);
+    std::array<TensorView, max_results> results;
+    double none = 0;
+    for (std::size_t i = 0; i < step.results.size(); ++i) bind(step.results[i], results[i], none);
+    structured_kernel(step.op)(step.attributes, {views.data(), step.operands.size()},
+                               {results.data(), results_of(step.op)});
   }
 
   static void run_matmul(const MatmulStep& step, const Invocation& invocation, std::byte* temporaries,

@@ -108,6 +108,10 @@ class Expander {
       case Family::matmul:
         result = matmul(value);
         break;
+      case Family::structured:
+      case Family::part:
+        result = structured(value);
+        break;
       default:
         if (value.op == Op::cast) return rounded(x, value.dtype);
         if (value.op == Op::copy) return x;
@@ -149,6 +153,18 @@ class Expander {
     if (attributes.beta.value != 1)
       c = map(Op::multiply, value.dtype, value.dtype, {c, literal(attributes.beta.value, value.dtype)});
     return map(Op::add, value.dtype, value.dtype, {result, c});
+  }
+
+  std::uint32_t structured(const Value& value) {
+    Expression e;
+    e.kind = value.op == Op::part ? Kind::part : Kind::structured;
+    e.dtype = value.dtype;
+    e.arity = value.arity;
+    for (std::size_t i = 0; i < value.arity; ++i) e.inputs[i] = out_.of_value[value.inputs[i]];
+    e.source = static_cast<std::uint32_t>(&value - graph_.values.data());
+    e.axes = value.axes;
+    e.contracted = value.contracted;
+    return add(e);
   }
 
   std::uint32_t reduction(const Value& value, std::uint32_t x) {

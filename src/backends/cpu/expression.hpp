@@ -12,7 +12,7 @@
 namespace stiletto::detail::cpu {
 
 struct Expression {
-  enum class Kind : std::uint8_t { tensor, scalar, literal, map, cast, reduce, matmul };
+  enum class Kind : std::uint8_t { tensor, scalar, literal, map, cast, reduce, matmul, structured, part };
   Kind kind = Kind::map;
   Op op = Op::copy;                // map
   Combine combine = Combine::sum;  // reduce
@@ -21,8 +21,8 @@ struct Expression {
   Register held = Register::f32;   // where the value lives
   bool rounds_when_used = false;   // rounded to the intermediate dtype where another operation reads it
   double coefficient = 0;          // map; literal: the value
-  std::uint32_t source = 0;        // tensor, scalar: index in the graph; matmul: the value
-  std::array<std::uint32_t, 3> inputs{};
+  std::uint32_t source = 0;        // tensor, scalar: index in the graph; matmul, structured, part: the value
+  std::array<std::uint32_t, max_operands> inputs{};
   std::uint8_t arity = 0;
   AxisMask axes = 0, contracted = 0;
 };

@@ -20,8 +20,8 @@ using Kind = Expression::Kind;
 struct Draft {
   bool is_loop = true;
   LoopRequest loop;
-  MatmulStep matmul;
-  std::uint32_t result = 0;  // of a product: the expression that it leaves in memory
+  Step other;                          // not a loop
+  std::vector<std::uint32_t> results;  // of that: the expressions that it leaves in memory
 };
 
 class Scheduler : public MatmulPlanner::Host {
@@ -40,6 +40,7 @@ class Scheduler : public MatmulPlanner::Host {
       if (uses_[i].empty()) continue;
       if (at(i).kind == Kind::reduce) place_reduction(i);
       if (at(i).kind == Kind::matmul) products.plan(i);
+      if (at(i).kind == Kind::structured) place_structured(i);
     }
     for (std::uint32_t s = 0; s < graph_.stores.size(); ++s)
       if (!written_[s]) place_store(s);
@@ -68,19 +69,120 @@ class Scheduler : public MatmulPlanner::Host {
     place_root({expression, space, memory, false});
   }
   void add_matmul(std::uint32_t result, const Memory& memory, MatmulStep step) override {
-    Draft draft;
-    draft.is_loop = false;
-    draft.matmul = std::move(step);
-    draft.result = result;
-    drafts_.push_back(std::move(draft));
-    step_of_[result] = static_cast<int>(drafts_.size()) - 1;
-    memories_.push_back(memory);
-    resident_[result] = &memories_.back();
+    new_step({std::move(step)});
+    leaves(result, memory);
   }
   void mark_written(std::uint32_t store) override { written_[store] = true; }
 
  private:
   const Expression& at(std::uint32_t i) const { return expressions_.list[i]; }
+
+  // ---- steps that are not loops ----
+
+  void new_step(Step step) {
+    Draft draft;
+    draft.is_loop = false;
+    draft.other = std::move(step);
+    drafts_.push_back(std::move(draft));
+  }
+  /// The last step computes the expression and leaves it there.
+  void leaves(std::uint32_t expression, const Memory& memory) {
+    drafts_.back().results.push_back(expression);
+    step_of_[expression] = static_cast<int>(drafts_.size()) - 1;
+    memories_.push_back(memory);
+    resident_[expression] = &memories_.back();
+  }
+
+  void place_structured(std::uint32_t s) {
+    const Value& value = graph_.values[at(s).source];
+    StructuredStep step;
+    step.op = value.op;
+    step.attributes = value.attributes;
+    for (std::size_t i = 0; i < value.arity; ++i)
+      step.operands.push_back(structured_operand(at(s).inputs[i], value.layouts[i + 1]));
+    std::vector<std::pair<std::uint32_t, Memory>> wanted;
+    const auto result = [&](std::uint32_t expression, std::size_t index) {
+      const Value& made = graph_.values[at(expression).source];
+      if (step.results.size() <= index) step.results.resize(index + 1, unwanted());
+      const auto& uses = uses_[expression];
+      if (std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return is_part_of(use, s); })) return;
+      const Memory memory = memory_of_result(expression, made);
+      step.results[index] = viewed(memory, made.layouts[0]);
+      wanted.emplace_back(expression, memory);
+    };
+    result(s, 0);
+    for (std::uint32_t p = s + 1; p < expressions_.list.size(); ++p)
+      if (at(p).kind == Kind::part && at(p).inputs[0] == s && !uses_[p].empty())
+        result(p, std::get<PartAttributes>(graph_.values[at(p).source].attributes).index);
+    new_step({std::move(step)});
+    for (const auto& [expression, memory] : wanted) leaves(expression, memory);
+  }
+  bool is_part_of(const Use& use, std::uint32_t s) const {
+    return !use.store && at(use.index).kind == Kind::part && at(use.index).inputs[0] == s;
+  }
+  static StructuredStep::Operand unwanted() {
+    StructuredStep::Operand operand;
+    operand.unwanted = true;
+    return operand;
+  }
+
+  /// Memory as the kernel sees it: an axis of the tensor's own for each of the layout's.
+  StructuredStep::Operand viewed(const Memory& memory, const AxisList& layout) const {
+    StructuredStep::Operand operand;
+    operand.memory = memory;
+    operand.view.dtype = memory.dtype;
+    for (const int axis : layout) {
+      operand.view.shape.push_back(axis < 0 ? 1 : graph_.extents[static_cast<std::size_t>(axis)]);
+      operand.view.strides.push_back(axis < 0 ? 0 : memory.strides[static_cast<std::size_t>(axis)]);
+    }
+    return operand;
+  }
+
+  /// A computed operand is written to memory first, unless it is a number.
+  StructuredStep::Operand structured_operand(std::uint32_t expression, const AxisList& layout) {
+    const Expression& e = at(expression);
+    if (e.kind == Kind::scalar || e.kind == Kind::literal) {
+      StructuredStep::Operand operand;
+      operand.view.dtype = DType::float64;
+      for (std::size_t i = 0; i < layout.size(); ++i) {  // zeros and full are numbers, too
+        operand.view.shape.push_back(layout[i] < 0 ? 1 : graph_.extents[static_cast<std::size_t>(layout[i])]);
+        operand.view.strides.push_back(0);
+      }
+      operand.scalar = e.kind == Kind::scalar ? static_cast<int>(e.source) : -1;
+      operand.literal = e.kind == Kind::literal;
+      operand.value = e.coefficient;
+      return operand;
+    }
+    if (resident_[expression] == nullptr) {
+      std::vector<std::size_t> axes;
+      for (const int axis : layout)
+        if (axis >= 0 && e.axes.test(static_cast<std::size_t>(axis)))
+          axes.push_back(static_cast<std::size_t>(axis));
+      memories_.push_back(temporary(native_dtype(e.held), axes));
+      const Memory& memory = memories_.back();
+      write(expression, e.axes, memory);
+      resident_[expression] = &memory;
+    }
+    return viewed(*resident_[expression], layout);
+  }
+
+  /// The memory of the result's only store, where a kernel can write that; else some of its own.
+  Memory memory_of_result(std::uint32_t expression, const Value& value) {
+    const auto& uses = uses_[expression];
+    if (uses.size() == 1 && uses[0].store && !written_[uses[0].index]) {
+      const Store& store = graph_.stores[uses[0].index];
+      const bool plain = is_floating(store.tensor.dtype) == is_floating(value.dtype) &&
+                         (is_floating(value.dtype) || store.tensor.dtype == value.dtype);
+      if (plain && store.tensor.axes == value.axes && !at(expression).rounds_when_used) {
+        written_[uses[0].index] = true;
+        return memory_of_store(graph_, uses[0].index);
+      }
+    }
+    std::vector<std::size_t> axes;
+    for (const int axis : value.layouts[0])
+      if (axis >= 0) axes.push_back(static_cast<std::size_t>(axis));
+    return temporary(native_dtype(at(expression).held), axes);
+  }
 
   void place_tensors() {
     for (std::uint32_t i = 0; i < expressions_.list.size(); ++i) {
@@ -122,7 +224,7 @@ class Scheduler : public MatmulPlanner::Host {
     return found;
   }
 
-  /// A product's draft has an empty request.
+  /// Any other draft has an empty request.
   static bool reduces(const LoopRequest& loop, std::uint32_t reduction) {
     return std::find(loop.reductions.begin(), loop.reductions.end(), reduction) != loop.reductions.end();
   }
@@ -204,7 +306,8 @@ class Scheduler : public MatmulPlanner::Host {
       open.pop_back();
       if (computed[i] != no_step || (i != last && resident_[i] != nullptr && !reduced_in(i, step))) continue;
       computed[i] = step;
-      if (at(i).kind == Kind::matmul) continue;  // its operands are in memory
+      if (at(i).kind == Kind::matmul || at(i).kind == Kind::structured || at(i).kind == Kind::part)
+        continue;  // their operands are in memory
       open.insert(open.end(), at(i).inputs.begin(), at(i).inputs.begin() + at(i).arity);
     }
   }
@@ -216,7 +319,7 @@ class Scheduler : public MatmulPlanner::Host {
     std::vector<std::size_t> computed(expressions_.list.size(), no_step);
     for (std::size_t step = 0; step < drafts_.size(); ++step) {
       const Draft& draft = drafts_[step];
-      if (!draft.is_loop) mark_computed(draft.result, step, computed);
+      for (std::uint32_t result : draft.results) mark_computed(result, step, computed);
       for (std::uint32_t r : draft.loop.reductions) mark_computed(r, step, computed);
       for (const Root& root : draft.loop.roots) mark_computed(root.expression, step, computed);
     }
@@ -232,8 +335,9 @@ class Scheduler : public MatmulPlanner::Host {
     out_.step_of_value = steps_of_values();
     for (Draft& draft : drafts_) {
       if (!draft.is_loop) {
-        out_.areas = std::max(out_.areas, static_cast<std::int64_t>(draft.matmul.matmul->workspace()));
-        out_.steps.push_back({std::move(draft.matmul)});
+        if (const auto* product = std::get_if<MatmulStep>(&draft.other.work))
+          out_.areas = std::max(out_.areas, static_cast<std::int64_t>(product->matmul->workspace()));
+        out_.steps.push_back(std::move(draft.other));
         continue;
       }
       std::vector<const Memory*> visible = resident_;

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/loop.hpp"
 #include "backends/cpu/matmul.hpp"
+#include "backends/cpu/structured.hpp"
 
 namespace stiletto::detail::cpu {
 
@@ -29,8 +30,23 @@ struct MatmulStep {
   std::vector<Operand> operands;  // one per post-operation
 };
 
+struct StructuredStep {
+  /// What the kernel is handed, but for the address.
+  struct Operand {
+    TensorView view;
+    Memory memory;
+    int scalar = -1;       // of the graph: a number instead of memory
+    bool literal = false;  // a number known here
+    double value = 0;
+    bool unwanted = false;  // a result that nobody reads
+  };
+  Op op = Op::attention;
+  Attributes attributes;
+  std::vector<Operand> operands, results;
+};
+
 struct Step {
-  std::variant<Loop, MatmulStep> work;
+  std::variant<Loop, MatmulStep, StructuredStep> work;
 };
 
 inline constexpr std::size_t no_step = ~std::size_t{0};
