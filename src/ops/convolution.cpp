@@ -115,7 +115,8 @@ Array gradient(Op op, const char* name, Array d_y, Array other, const Shape& x_s
   const ArrayBody& like = op == Op::conv_backward_data ? body : *ArrayAccess::body_or_null(other);
   const Strides strides = order_like(result, like);
   const DType dtype = to_common(d_y, other, name);
-  if (!is_floating(dtype)) throw_dtype(name, "has no gradient of integers; cast them to float32");
+  if (!is_floating(dtype))
+    throw_dtype(name, "there are no gradients of integers; cast the operands to float32");
   return results_of({op, name, c.attributes, {d_y, other}, {{result, strides, dtype}}}, 1)[0];
 }
 
@@ -129,7 +130,7 @@ StructuredCall pool(Op op, const char* name, const Array& x, const PoolArguments
   const std::size_t spatial = spatial_axes(body.shape, name, "x");
   if (op == Op::avg_pool)
     check_floating(body, name, "x");
-  else if (is_storage_only(body.dtype))
+  else if (is_storage_only(body.dtype) || body.dtype == DType::boolean)
     throw_dtype(name, "does not take ", body.dtype, "; cast x, for instance to float32");
   if (arguments.window.values().size() == 0)
     throw_shape(name, "the window is empty; give one extent for all spatial axes or one each");

@@ -27,7 +27,9 @@ struct Normalised {
       throw_shape(name, "scale has shape ", scale->shape, "; it has to be that of x's last axes, and x is ",
                   x->shape);
     for (std::int64_t extent : scale->shape)
-      if (extent == 0) throw_shape(name, "scale of shape ", scale->shape, " normalises over nothing");
+      if (extent == 0)
+        throw_shape(name, "scale of shape ", scale->shape,
+                    " normalises over nothing; give it axes that have elements");
   }
 
   Shape statistics_shape() const {

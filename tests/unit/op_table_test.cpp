@@ -14,6 +14,7 @@
 
 #include "backends/cpu/expression.hpp"
 #include "backends/cpu/kernels.hpp"
+#include "backends/cpu/structured.hpp"
 #include "unit/trace_support.hpp"
 
 namespace {
@@ -30,6 +31,8 @@ using detail::TypeRule;
 
 constexpr DType plain[] = {DType::boolean, DType::int8,     DType::uint8,   DType::int32,  DType::int64,
                            DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+DType statistics_of(const Array& x) { return x.dtype() == DType::float64 ? x.dtype() : DType::float32; }
 
 /// The public function of each operation, on operands of one dtype.
 const std::map<Op, std::function<void(Recording&, const Array&)>>& public_functions() {
@@ -107,6 +110,59 @@ const std::map<Op, std::function<void(Recording&, const Array&)>>& public_functi
       {Op::logsumexp, reduction(stiletto::logsumexp)},
       {Op::softmax, unary([](const Array& x) { return stiletto::softmax(x); })},
       {Op::matmul, binary(stiletto::matmul)},
+      {Op::attention,
+       [](Recording& r, const Array& x) {
+         const Array q = r.argument({1, 2, 2, 4}, x.dtype());
+         stiletto::attention(q, q, q);
+       }},
+      {Op::attention_backward,
+       [](Recording& r, const Array& x) {
+         const Array q = r.argument({1, 2, 2, 4}, x.dtype());
+         stiletto::attention_backward(q, q, q, q, q, r.argument({1, 2, 2, 1}));
+       }},
+      {Op::rms_norm, [](Recording& r, const Array& x) { stiletto::rms_norm(x, r.argument({2}, x.dtype())); }},
+      {Op::rms_norm_backward,
+       [](Recording& r, const Array& x) {
+         stiletto::rms_norm_backward(x, x, r.argument({2}, x.dtype()), r.argument({2, 1}, statistics_of(x)));
+       }},
+      {Op::layer_norm,
+       [](Recording& r, const Array& x) {
+         const Array scale = r.argument({2}, x.dtype());
+         stiletto::layer_norm(x, scale, scale);
+       }},
+      {Op::layer_norm_backward,
+       [](Recording& r, const Array& x) {
+         const Array mean = r.argument({2, 1}, statistics_of(x));
+         stiletto::layer_norm_backward(x, x, r.argument({2}, x.dtype()), mean, mean);
+       }},
+      {Op::batch_norm_training,
+       [](Recording& r, const Array& x) {
+         const Array vector = r.argument({3}, x.dtype());
+         stiletto::batch_norm_training(r.argument({2, 3, 4}, x.dtype()), vector, vector, vector, vector);
+       }},
+      {Op::batch_norm_backward,
+       [](Recording& r, const Array& x) {
+         const Array y = r.argument({2, 3, 4}, x.dtype()), vector = r.argument({3}, statistics_of(x));
+         stiletto::batch_norm_backward(y, y, vector, vector, vector);
+       }},
+      {Op::conv,
+       [](Recording& r, const Array& x) {
+         stiletto::conv(r.argument({1, 2, 5}, x.dtype()), r.argument({3, 2, 3}, x.dtype()));
+       }},
+      {Op::conv_backward_data,
+       [](Recording& r, const Array& x) {
+         stiletto::conv_backward_data(r.argument({1, 3, 3}, x.dtype()), r.argument({3, 2, 3}, x.dtype()),
+                                      {1, 2, 5});
+       }},
+      {Op::conv_backward_filter,
+       [](Recording& r, const Array& x) {
+         stiletto::conv_backward_filter(r.argument({1, 3, 3}, x.dtype()), r.argument({1, 2, 5}, x.dtype()),
+                                        {3, 2, 3});
+       }},
+      {Op::max_pool, [](Recording& r, const Array& x) { stiletto::max_pool(r.argument({1, 2, 5}, x.dtype()), 2); }},
+      {Op::avg_pool, [](Recording& r, const Array& x) { stiletto::avg_pool(r.argument({1, 2, 5}, x.dtype()), 2); }},
+      {Op::part,
+       [](Recording& r, const Array& x) { stiletto::rms_norm_with_stats(x, r.argument({2}, x.dtype())); }},
       {Op::fill, [](Recording&, const Array& x) { stiletto::zeros({2}, x.dtype()); }},
       {Op::permute, unary([](const Array& x) { return stiletto::transpose(x + x); })},
       {Op::reshape, unary([](const Array& x) { return stiletto::reshape(x + x, {4}); })}};
@@ -116,6 +172,10 @@ const std::map<Op, std::function<void(Recording&, const Array&)>>& public_functi
 /// Whether the row's type rule refuses this dtype.
 bool refuses(const OpRow& row, DType dtype) {
   const bool boolean = dtype == DType::boolean;
+  const bool wide = dtype == DType::int32 || dtype == DType::int64;
+  if (row.op == Op::max_pool) return boolean;
+  if (row.op == Op::conv) return boolean || wide;
+  if (row.family == Family::structured || row.family == Family::part) return !detail::is_floating(dtype);
   return boolean && (row.rule == TypeRule::numeric || row.family == Family::matmul);
 }
 
@@ -127,7 +187,7 @@ TEST(OpTable, has_one_row_per_operation_in_order) {
     EXPECT_EQ(static_cast<std::size_t>(rows[i].op), i);
     EXPECT_EQ(&detail::row_of(rows[i].op), &rows[i]);
     EXPECT_TRUE(names.insert(rows[i].name).second) << rows[i].name << " is the name of two";
-    EXPECT_LE(rows[i].arity, 3) << rows[i].name;
+    EXPECT_LE(rows[i].arity, rows[i].family == Family::structured ? detail::max_operands : 3) << rows[i].name;
     const bool has_rule = rows[i].rule != TypeRule::none;
     const bool needs_rule = rows[i].family == Family::pointwise || rows[i].family == Family::reduction ||
                             rows[i].family == Family::softmax;
@@ -250,6 +310,10 @@ TEST(OpTable, every_row_is_spelled_out_in_kernels_or_handled_by_the_schedule) {
       case Family::leaf:    // memory and numbers
       case Family::layout:  // axes of the canonical graph
       case Family::matmul:  // a product of the backend's own
+      case Family::part:    // a result of one of those below
+        break;
+      case Family::structured:
+        EXPECT_NE(cpu::structured_kernel(row.op), nullptr) << row.name;
         break;
       case Family::pointwise:
       case Family::reduction:
