@@ -81,6 +81,9 @@ std::vector<Group> product_groups();
 std::vector<Group> reduction_groups();
 std::vector<Group> dtype_groups();
 std::vector<Group> coverage_groups();
+std::vector<Group> attention_groups();
+std::vector<Group> norm_groups();
+std::vector<Group> convolution_groups();
 
 /// What this machine says to a row.
 struct Answer {

@@ -384,6 +384,13 @@ std::string undecided(const CanonicalGraph& graph) {
 Expectation refused(std::string reason) { return {Expectation::Kind::refused, std::move(reason)}; }
 Expectation either(std::string reason) { return {Expectation::Kind::either, std::move(reason)}; }
 
+/// Engines of their own, with limits per engine that are not restated here: what runs is compared.
+Expectation structured(const CanonicalGraph& graph) {
+  for (const Value& value : graph.values)
+    if (is(value, Family::structured) && value.dtype == DType::float64) return refused(no_float64);
+  return either("an operation with engines of its own");
+}
+
 }  // namespace
 
 Expectation expectation(const CanonicalGraph& graph) {
@@ -391,6 +398,7 @@ Expectation expectation(const CanonicalGraph& graph) {
     return graph.values[store.value].kind == Value::Kind::scalar;
   };
   if (std::all_of(graph.stores.begin(), graph.stores.end(), is_fill)) return {};  // not cuDNN's work
+  if (any(graph, [](const Value& v) { return is(v, Family::structured); })) return structured(graph);
   std::string reason = refused_layout(graph);
   for (const Value& value : graph.values)
     if (reason.empty() && computes(value)) reason = refused_operation(graph, value);
@@ -415,8 +423,12 @@ Slack slack_of(const CanonicalGraph& graph) {
   Slack slack;
   for (const Value& value : graph.values) {
     if (!computes(value)) continue;
-    if (value.op == Op::matmul && value.dtype == DType::float32 && stiletto::detail::tf32_allowed())
+    const bool multiplies = value.op == Op::matmul || value.op == Op::conv ||
+                            value.op == Op::conv_backward_data || value.op == Op::conv_backward_filter;
+    if (multiplies && value.dtype == DType::float32 && stiletto::detail::tf32_allowed())
       slack.relative = 1e-3L;
+    if ((value.op == Op::attention || value.op == Op::attention_backward) && value.operand == DType::float32)
+      slack.relative = 5e-3L;  // two products, one behind the other
     if (const auto found = factors.find(value.op); found != factors.end())
       slack.factor = std::max(slack.factor, found->second);
     if (const auto found = absolutes.find(value.op); found != absolutes.end())
@@ -430,6 +442,7 @@ std::string row_label(const CanonicalGraph& graph) {
   bool products = false;
   for (const Value& value : graph.values) {
     if (!computes(value)) continue;
+    if (value.op == Op::part) continue;
     if (is(value, Family::matmul))
       products = true;
     else

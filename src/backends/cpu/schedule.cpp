@@ -104,9 +104,10 @@ class Scheduler : public MatmulPlanner::Host {
     const auto result = [&](std::uint32_t expression, std::size_t index) {
       const Value& made = graph_.values[at(expression).source];
       if (step.results.size() <= index) step.results.resize(index + 1, unwanted());
-      const auto& uses = uses_[expression];
-      if (std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return is_part_of(use, s); })) return;
-      const Memory memory = memory_of_result(expression, made);
+      std::vector<Use> uses = uses_[expression];
+      std::erase_if(uses, [&](const Use& use) { return is_part_of(use, s); });
+      if (uses.empty()) return;
+      const Memory memory = memory_of_result(expression, made, uses);
       step.results[index] = viewed(memory, made.layouts[0]);
       wanted.emplace_back(expression, memory);
     };
@@ -167,8 +168,7 @@ class Scheduler : public MatmulPlanner::Host {
   }
 
   /// The memory of the result's only store, where a kernel can write that; else some of its own.
-  Memory memory_of_result(std::uint32_t expression, const Value& value) {
-    const auto& uses = uses_[expression];
+  Memory memory_of_result(std::uint32_t expression, const Value& value, const std::vector<Use>& uses) {
     if (uses.size() == 1 && uses[0].store && !written_[uses[0].index]) {
       const Store& store = graph_.stores[uses[0].index];
       const bool plain = is_floating(store.tensor.dtype) == is_floating(value.dtype) &&

@@ -163,14 +163,17 @@ std::string CudnnPlan::launch_problem() const {
     if (t.role == EngineTensor::Role::number) numbers = std::max<std::size_t>(numbers, t.source + 1);
   const std::vector<ScalarValue> scalars(numbers);
   // Kernels' arguments are not followed, so any address will do; but what a plan clears before it adds to it,
-  // its workspace and the outputs of reductions, has to be memory.
+  // its workspace and the outputs of reductions and gradients, has to be memory.
   std::vector<std::shared_ptr<Storage>> cleared{cuda_memory().allocate(Device::cuda(device_), workspace())};
   Frame frame;
   constexpr std::uintptr_t somewhere = std::uintptr_t{1} << 40U;
   std::uintptr_t apart = 0;
   auto address = [&](const EngineTensor& t) -> void* {
     const bool reduced = std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const EngineNode& node) {
-      return &graph_.tensors[node.output] == &t && row_of(node.op).family == Family::reduction;
+      const Family family = row_of(node.op).family;
+      bool result = false;
+      node.each_result([&](std::uint32_t tensor) { result = result || &graph_.tensors[tensor] == &t; });
+      return result && (family == Family::reduction || family == Family::structured);
     });
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
     if (!reduced) return reinterpret_cast<void*>(somewhere + (apart++ << 32U));

@@ -2,6 +2,7 @@
 // The members of an engine graph, for saved plans and for the plan builder (core/archive.hpp).
 #pragma once
 #include "backends/cudnn/engine_graph.hpp"
+#include "compiler/graph_archive.hpp"
 #include "core/archive.hpp"
 
 namespace stiletto::detail::cudnn {
@@ -12,7 +13,7 @@ void archive(Archive& ar, T& t) {
 }
 template <class Archive, Archived<EngineNode> T>
 void archive(Archive& ar, T& n) {
-  ar(n.op, n.inputs, n.output, n.compute, n.coefficient, n.lower);
+  ar(n.op, n.inputs, n.output, n.compute, n.coefficient, n.lower, n.attributes, n.further);
 }
 template <class Archive, Archived<EngineGraph> T>
 void archive(Archive& ar, T& g) {

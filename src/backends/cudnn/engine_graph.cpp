@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
+#include "graph/print.hpp"
 #include "stiletto/dtype.hpp"
 
 namespace stiletto::detail::cudnn {
@@ -31,7 +32,8 @@ std::string tensor_text(const EngineTensor& t) {
 std::string EngineGraph::to_string() const {
   std::string result = text("cudnn graph, ", form, "\n");
   std::vector<bool> computed(tensors.size());
-  for (const EngineNode& node : nodes) computed[node.output] = true;
+  for (const EngineNode& node : nodes)
+    node.each_result([&](std::uint32_t tensor) { computed[tensor] = true; });
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (!computed[i]) result += text("  t", i, " = ", tensor_text(tensors[i]), "\n");
   for (const EngineNode& node : nodes) {
@@ -39,7 +41,12 @@ std::string EngineGraph::to_string() const {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) result += text(i ? ", t" : "t", node.inputs[i]);
     if (node.lower != 0) result += text(", from ", node.lower);
     if (node.coefficient != 0) result += text(", ", node.coefficient);
-    result += text(") in ", node.compute, ": ", tensor_text(tensors[node.output]), "\n");
+    result += text(attributes_text(node.op, node.attributes), ") in ", node.compute, ": ",
+                   tensor_text(tensors[node.output]), "\n");
+    for (std::size_t i = 0; i < node.further.size(); ++i)
+      if (node.further[i] != EngineNode::absent)
+        result += text("  t", node.further[i], " = result ", i + 1,
+                       " of it: ", tensor_text(tensors[node.further[i]]), "\n");
   }
   return result;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/attributes.hpp"
 #include "graph/op.hpp"
 #include "stiletto/dtype.hpp"
 
@@ -23,7 +24,7 @@ struct EngineTensor {
   Role role = Role::intermediate;
   std::uint32_t source = 0;
   DType dtype = DType::float32;
-  std::vector<std::int64_t> dims, strides;  // elements; an intermediate's strides are the engine's own
+  std::vector<std::int64_t> dims, strides;  // elements; empty strides of an intermediate: the engine's own
   int alignment = 16;                       // bytes
   double value = 0;
 
@@ -40,13 +41,26 @@ struct EngineTensor {
 ///
 /// One operation. Pointwise: Op names the mode (copy is the identity, where takes value, other value, mask;
 /// all else in the order of the canonical graph). Reductions: sum, prod, max, min, abs_max, norm1, norm2.
+/// Structured operations: the operands of the canonical graph; behind those of norms a constant epsilon, and
+/// of batch_norm_training a constant momentum.
 struct EngineNode {
+  static constexpr std::uint32_t absent = 0xFFFFFFFF;
   Op op = Op::copy;
   std::vector<std::uint32_t> inputs;
   std::uint32_t output = 0;
   DType compute = DType::float32;
   double coefficient = 0;  // slope, bound or alpha of an activation
   double lower = 0;        // relu: max(x, lower), NaN kept
+  Attributes attributes;   // of a structured operation, over the dimensions that its tensors have here
+  std::vector<std::uint32_t> further;  // its results after `output`; `absent`: not computed
+
+  /// Calls visit(tensor) for each result.
+  template <class Visit>
+  void each_result(const Visit& visit) const {
+    visit(output);
+    for (const std::uint32_t result : further)
+      if (result != absent) visit(result);
+  }
 };
 
 struct EngineGraph {

@@ -33,9 +33,6 @@ using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 #include "backends/cudnn/frontend_graph.inl"  // NOLINT(bugprone-suspicious-include): see there
 
-/// The frontend's graph, whose plans are executed without it: its own execute makes up the list of pointers
-/// anew and takes 0.5 µs longer (H200, cuDNN 9.19). Holds for graphs without scratch memory and kernels of
-/// the frontend's own, as all that Translation makes are.
 class FrontendGraph : public fe::graph::Graph {
  public:
   cudnnBackendDescriptor_t plan_at(std::int64_t index) const {
@@ -44,6 +41,25 @@ class FrontendGraph : public fe::graph::Graph {
   /// The plan that the frontend's own functions take.
   void choose(std::int64_t index) {
     if (plans.candidate != index) plans.candidate = index;  // others may be executing it
+  }
+
+  /// Where the pointers that the frontend's own execute() wants lie among those of `uids`. Nullopt where
+  /// cuDNN can be handed the latter as they are: nodes that the frontend expands, attention among them, have
+  /// numbers and scratch memory of its own.
+  std::optional<std::vector<std::size_t>> own_pointers(const std::vector<std::int64_t>& uids) {
+    auto status = prepare_variant_pack_template();
+    if (status.is_bad()) throw DeviceError(text("cuDNN's list of pointers: ", status.get_message()));
+    const auto& all = varpack_template.all_uids;
+    const auto& wanted = varpack_template.user_slots;
+    if (wanted.size() == all.size() && std::is_permutation(all.begin(), all.end(), uids.begin(), uids.end()))
+      return std::nullopt;
+    std::vector<std::size_t> result;
+    for (const int slot : wanted) {
+      const auto at = std::find(uids.begin(), uids.end(), all[static_cast<std::size_t>(slot)]);
+      if (at == uids.end()) throw DeviceError("cuDNN wants a pointer that this plan does not have");
+      result.push_back(static_cast<std::size_t>(at - uids.begin()));
+    }
+    return result;
   }
 };
 
@@ -92,6 +108,12 @@ std::string name_at(const fe::graph::Graph& graph, std::int64_t index) {
   return name;
 }
 
+std::size_t workspace_at(const fe::graph::Graph& graph, std::int64_t index) {
+  std::int64_t bytes = 0;
+  if (graph.get_workspace_size_plan_at_index(index, bytes).is_bad()) return 0;
+  return static_cast<std::size_t>(std::max<std::int64_t>(bytes, 0));
+}
+
 /// Whether the step went wrong, and then what cuDNN said of it in `reasons`.
 bool failed(const std::string& step, fe::error_t status, std::vector<EngineReason>& reasons) {
   if (status.is_good()) return false;
@@ -134,11 +156,15 @@ class Built : public BuiltGraph {
         index_(index),
         uids_(std::move(uids)),
         workspace_(workspace),
-        engine_(std::move(engine)) {}
+        engine_(std::move(engine)),
+        own_pointers_(graph_->own_pointers(uids_)) {}
   std::size_t workspace() const override { return workspace_; }
   std::string engine() const override { return engine_; }
 
+  /// Without the frontend where that is possible: its own execute makes up the list of pointers anew and
+  /// takes 0.5 µs longer (H200, cuDNN 9.19).
   void execute(cudnnContext* handle, const std::vector<void*>& pointers, void* workspace) const override {
+    if (own_pointers_) return execute_by_frontend(handle, pointers, workspace);
     const VariantPack pack(uids_, pointers, workspace);
     const cudnnStatus_t status = fe::detail::execute(handle, graph_->plan_at(index_), pack.descriptor());
     if (status != CUDNN_STATUS_SUCCESS) check(status, text("executing ", engine_));
@@ -156,6 +182,16 @@ class Built : public BuiltGraph {
   }
 
  private:
+  void execute_by_frontend(cudnnContext* handle, const std::vector<void*>& pointers, void* workspace) const {
+    std::vector<void*> wanted;
+    wanted.reserve(own_pointers_->size());
+    for (const std::size_t at : *own_pointers_) wanted.push_back(pointers[at]);
+    auto status = graph_->execute_plan_at_index(handle, wanted.data(), static_cast<int>(wanted.size()),
+                                                workspace, index_);
+    if (status.is_bad())
+      throw DeviceError(text("executing ", engine_, " failed: ", one_line(status.get_message())));
+  }
+
   /// The choice is the frontend graph's state.
   static std::mutex& choosing() {
     static std::mutex& one_at_a_time = *new std::mutex;
@@ -167,6 +203,7 @@ class Built : public BuiltGraph {
   std::vector<std::int64_t> uids_;
   std::size_t workspace_;
   std::string engine_;
+  std::optional<std::vector<std::size_t>> own_pointers_;
 };
 
 /// Of what has a pointer, in order.
@@ -183,6 +220,7 @@ struct Candidates::State {
   std::shared_ptr<FrontendGraph> graph = std::make_shared<FrontendGraph>();
   std::vector<std::int64_t> uids;  // of what has a pointer
   std::int64_t index = 0, count = 0;
+  std::optional<std::size_t> max_workspace;
 };
 
 Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cudnnContext* handle,
@@ -190,6 +228,7 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
     : state_(std::make_shared<State>()) {
   open_frontend(handle == nullptr);
   state_->uids = bound_uids(graph);
+  state_->max_workspace = options.max_workspace;
   fe::graph::Graph& g = *state_->graph;
   try {
     if (handle == nullptr) {
@@ -202,7 +241,7 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
     g.set_io_data_type(fe::DataType_t::FLOAT)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
-    Translation(graph, g).run();
+    Translation(graph, g, options.deterministic).run();
     if (failed("validation", g.validate(), reasons)) return;
     if (failed("operation graph", handle ? g.build_operation_graph(handle) : g.build_operation_graph(),
                reasons))
@@ -231,10 +270,14 @@ std::unique_ptr<const BuiltGraph> Candidates::next() {
     const std::int64_t index = state_->index++;
     auto status = state_->graph->build_plan_at_index(index);
     if (status.is_good()) {
-      std::int64_t workspace = 0;
-      if (state_->graph->get_workspace_size_plan_at_index(index, workspace).is_bad()) workspace = 0;
-      return std::make_unique<Built>(state_->graph, index, state_->uids, name_at(*state_->graph, index),
-                                     static_cast<std::size_t>(std::max<std::int64_t>(workspace, 0)));
+      const std::size_t workspace = workspace_at(*state_->graph, index);
+      const std::string name = name_at(*state_->graph, index);
+      if (!state_->max_workspace || workspace <= *state_->max_workspace)
+        return std::make_unique<Built>(state_->graph, index, state_->uids, name, workspace);
+      // The frontend's own scratch memory, which its limit does not count.
+      excluded_by = "max_workspace";
+      reasons.push_back({name, text("needs a workspace of ", workspace, " bytes")});
+      continue;
     }
     const std::string message = one_line(status.get_message());
     if (message.find("Deselecting execution plan") != std::string::npos) excluded_by = "deterministic";

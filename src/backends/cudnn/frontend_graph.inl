@@ -161,14 +161,18 @@ T mapped(const std::optional<T>& value, const char* what, Op op) {
   return *value;
 }
 
+#include "backends/cudnn/frontend_structured.inl"  // NOLINT(bugprone-suspicious-include): see there
+
 /// Turns an EngineGraph into a frontend graph.
 class Translation {
  public:
-  Translation(const EngineGraph& graph, fe::graph::Graph& out) : graph_(graph), out_(out) {}
+  Translation(const EngineGraph& graph, fe::graph::Graph& out, bool deterministic)
+      : graph_(graph), out_(out), deterministic_(deterministic) {}
 
   void run() {
     std::vector<bool> computed(graph_.tensors.size());
-    for (const EngineNode& node : graph_.nodes) computed[node.output] = true;
+    for (const EngineNode& node : graph_.nodes)
+      node.each_result([&](std::uint32_t tensor) { computed[tensor] = true; });
     tensors_.resize(graph_.tensors.size());
     for (std::size_t i = 0; i < tensors_.size(); ++i)
       if (!computed[i]) tensors_[i] = leaf(i);
@@ -190,15 +194,28 @@ class Translation {
   }
 
   void add(const EngineNode& node) {
+    if (row_of(node.op).family == Family::structured) return add_structured(node);
     const EngineTensor& t = graph_.tensors[node.output];
     TensorPointer result = node.op == Op::matmul   ? matmul(node)
                            : reduction_of(node.op) ? reduction(node)
                                                    : pointwise(node);
-    result->set_uid(uid_of(node.output)).set_name(text("t", node.output)).set_data_type(*type_of(t.dtype));
     if (t.role == EngineTensor::Role::intermediate && t.dims != inferred(node)) set_packed(*result, t.dims);
-    if (t.role == EngineTensor::Role::output)
-      result->set_output(true).set_dim(t.dims).set_stride(t.strides).set_alignment(t.alignment);
-    tensors_[node.output] = std::move(result);
+    define(node.output, std::move(result));
+  }
+
+  void add_structured(const EngineNode& node) {
+    ResultList results = StructuredTranslation(graph_, node, out_, tensors_, deterministic_).run();
+    define(node.output, std::move(results.front()));
+    for (std::size_t i = 0; i < node.further.size(); ++i)
+      if (node.further[i] != EngineNode::absent) define(node.further[i], std::move(results[i + 1]));
+  }
+
+  void define(std::uint32_t tensor, TensorPointer result) {
+    const EngineTensor& t = graph_.tensors[tensor];
+    result->set_uid(uid_of(tensor)).set_name(text("t", tensor)).set_data_type(*type_of(t.dtype));
+    if (t.role == EngineTensor::Role::output) result->set_output(true).set_alignment(t.alignment);
+    if (!t.strides.empty()) result->set_dim(t.dims).set_stride(t.strides);
+    tensors_[tensor] = std::move(result);
   }
 
   /// What the frontend would give a pointwise result; of other nodes their own.
@@ -250,5 +267,6 @@ class Translation {
 
   const EngineGraph& graph_;
   fe::graph::Graph& out_;
+  bool deterministic_;
   std::vector<TensorPointer> tensors_;
 };

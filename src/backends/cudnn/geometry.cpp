@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "backends/cudnn/lower_structured.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
 
@@ -262,6 +263,7 @@ std::vector<std::size_t> axes_of(const AxisMask& mask, std::size_t count) {
 }
 
 std::vector<Geometry> geometries(const CanonicalGraph& graph, std::string& refusal) {
+  if (has_structured(graph)) return structured_geometries(graph);
   return Placer(graph).run(refusal);
 }
 

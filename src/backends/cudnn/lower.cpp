@@ -8,7 +8,9 @@
 #include <map>
 
 #include "backends/cudnn/graph_builder.hpp"
+#include "backends/cudnn/graph_stores.hpp"
 #include "backends/cudnn/lower_checks.hpp"
+#include "backends/cudnn/lower_structured.hpp"
 #include "backends/cudnn/pointwise.hpp"
 #include "compiler/expression_text.hpp"
 #include "core/dtype_info.hpp"
@@ -410,7 +412,7 @@ class Lowering {
     EngineTensor t = memory(store.tensor, geometry_.space);
     t.role = EngineTensor::Role::output;
     t.source = static_cast<std::uint32_t>(s);
-    if (needs_conversion(builder_.at(x), store))
+    if (needs_conversion(builder_.at(x), graph_.values[store.value].dtype, store.tensor.dtype))
       x = builder_.convert(x, graph_.values[store.value].dtype, store.tensor.dtype);
     if (builder_.at(x).dims != t.dims && graph_.values[store.value].kind == Value::Kind::scalar)
       throw NotLowered{"a plain fill beside computed values; fill that array in a call of its own"};
@@ -421,34 +423,9 @@ class Lowering {
     if (builder_.at(x).dims.back() == 1 && t.dims.back() > 1)
       throw NotLowered{
           "a store that repeats its value along the columns, which cuDNN writes at wrong places"};
-    if (!can_become_output(x, t.dtype) || builder_.at(x).dims != t.dims)
+    if (!can_become_output(builder_, x, t.dtype, stored_) || builder_.at(x).dims != t.dims)
       x = builder_.node(Op::copy, {x}, t.dtype, t.dims, builder_.compute_of(t.dtype));
     builder_.at(x) = std::move(t);
-  }
-
-  /// Rounding to a narrower float happens in the store itself; everything else is nodes.
-  bool needs_conversion(const EngineTensor& x, const Store& store) const {
-    const DType to = store.tensor.dtype;
-    if (x.dtype == to) return false;
-    const bool plain = is_floating(to) && (is_floating(x.dtype) || is_integer(x.dtype) || is_float8(x.dtype));
-    if (plain) return false;
-    // 8-bit integers are held as floats, whole ones.
-    const DType logical = graph_.values[store.value].dtype;
-    return logical != to || (to != DType::int8 && to != DType::uint8);
-  }
-
-  /// Writing it at `dtype` rounds as often as our rules say: a value that was cast to another type first
-  /// keeps that step, and one that others read is not narrowed for them.
-  bool can_become_output(std::uint32_t x, DType dtype) const {
-    const EngineTensor& t = builder_.at(x);
-    if (t.role != EngineTensor::Role::intermediate) return false;
-    if (t.dtype == dtype) return true;
-    if (t.dtype != builder_.held(DType::float32)) return false;
-    if (std::count(stored_.begin(), stored_.end(), x) > 1) return false;
-    const auto& nodes = builder_.graph_.nodes;
-    return std::none_of(nodes.begin(), nodes.end(), [&](const EngineNode& node) {
-      return std::find(node.inputs.begin(), node.inputs.end(), x) != node.inputs.end();
-    });
   }
 
   const CanonicalGraph& graph_;
@@ -464,7 +441,8 @@ class Lowering {
 }  // namespace
 
 EngineGraph lower(const CanonicalGraph& graph, const Geometry& geometry) {
-  EngineGraph result = Lowering(graph, geometry).run();
+  EngineGraph result =
+      has_structured(graph) ? lower_structured(graph, geometry) : Lowering(graph, geometry).run();
   result.name = expression_text(graph, 70);
   return result;
 }
