@@ -3,8 +3,8 @@
 // sequences, masks, lengths, odd sizes, statistics and gradients of single queries.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdlib>
+#include <stop_token>
 #include <thread>
 
 #include "support/attention_trial.hpp"
@@ -425,12 +425,7 @@ TEST(PublicCases, case_51) {
       {.causal = Causal::top_left, .bias = memory.array({1, 1, length, length}, bf16), .window = window})[0];
   for (const std::int64_t row : rows) {
     const std::int64_t keys = std::min(row + 1, window);
-    const auto part = [&](const Tensor& x, std::int64_t count) {
-      return sliced(x, {0, row + 1 - count, 0, 0}, {1, 1, 1, 1}, {1, count, 1, width});
-    };
-    AttentionInput one;
-    one.q = part(t.input.q, 1), one.k = part(t.input.k, keys), one.v = part(t.input.v, keys);
-    one.scale = t.input.scale;
+    AttentionInput one = one_query(t.input, row, row + 1 - keys, keys);
     one.bias = tabulate(bf16, {1, 1, 1, keys},
                         [&](const Extents& i) { return i[3] == keys - 1 ? Real{3} : Real{0}; });
     const Array made = stiletto::slice(out, {Slice{}, Slice{row, row + 1}});
@@ -443,18 +438,15 @@ TEST(PublicCases, case_130) {
   const Trial t = random_trial(130, bf16, {2, 200, 3, 64}, {2, 200, 3, 64});
   const Array d_out = to_array(random_gradient(t));
   const CompileOptions options{.deterministic = true};
-  std::atomic<bool> stop{false};
-  std::thread other([&] {
+  const std::jthread other([](const std::stop_token& stop) {
     const Array x = stiletto::ones({64, 64}, f32, device());
-    while (!stop) stiletto::jit([](const Array& a) { return stiletto::matmul(a, a); }, x);
+    while (!stop.stop_requested()) stiletto::jit([](const Array& a) { return stiletto::matmul(a, a); }, x);
   });
   const Arrays first = backward(t.arrays, d_out, {}, Mode::jit, options);
   for (int round = 1; round < 10; ++round) {
     const Arrays made = backward(t.arrays, d_out, {}, Mode::jit, options);
     for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(elements_of(made[i]), elements_of(first[i])) << round;
   }
-  stop = true;
-  other.join();
 }
 
 TEST(PublicCases, case_133) {

@@ -45,22 +45,35 @@ struct Trial {
   Arrays arrays;
 };
 
-inline Trial trial_of(const Tensor& q, const Tensor& k, const Tensor& v) {
+inline Trial trial_of(const Tensor& q, const Tensor& k, const Tensor& v, stiletto::Device where = device()) {
   Trial t;
   t.input.q = q, t.input.k = k, t.input.v = v;
   t.input.scale = 1 / std::sqrt(static_cast<Real>(q.shape[3]));
-  t.arrays = {to_array(q), to_array(k), to_array(v)};
+  t.arrays = {to_array(q, where), to_array(k, where), to_array(v, where)};
   return t;
 }
-inline Trial random_trial(std::uint64_t seed, DType dtype, const Extents& q, const Extents& k) {
+inline Trial random_trial(std::uint64_t seed, DType dtype, const Extents& q, const Extents& k,
+                          stiletto::Device where = device()) {
   Random random(seed);
   const Range range{-1, 1};
   return trial_of(random_tensor(random, dtype, q, range), random_tensor(random, dtype, k, range),
-                  random_tensor(random, dtype, k, range));
+                  random_tensor(random, dtype, k, range), where);
 }
 inline Tensor random_gradient(const Trial& t) {
   Random random(7);
   return random_tensor(random, t.input.q.dtype, t.input.q.shape, {-1, 1});
+}
+
+/// One query of the first batch entry and head, alone with `keys` keys from the first.
+inline AttentionInput one_query(const AttentionInput& in, std::int64_t query, std::int64_t first,
+                                std::int64_t keys) {
+  const auto part = [](const Tensor& x, std::int64_t begin, std::int64_t count) {
+    return sliced(x, {0, begin, 0, 0}, {1, 1, 1, 1}, {1, count, 1, x.shape[3]});
+  };
+  AttentionInput one;
+  one.q = part(in.q, query, 1), one.k = part(in.k, first, keys), one.v = part(in.v, first, keys);
+  one.scale = in.scale;
+  return one;
 }
 
 /// Relative to the largest value.
