@@ -25,6 +25,10 @@ T dot(const T* a, const T* b, std::int64_t count) {  // up to a whole vector, wh
   return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
+/// The sum's logarithm by which a lane that sees nothing has probabilities 0.
+template <class T>
+constexpr T hidden = std::numeric_limits<T>::infinity();
+
 /// A panel with what all its tiles need.
 template <class T>
 class GradientPanel {
@@ -79,7 +83,7 @@ void GradientPanel<T>::begin(std::int64_t batch_entry, std::int64_t head_kv, std
   kernels_.transpose({q_, step_k_, q_transposed_, lanes, lanes, step_k_, rows_});
   kernels_.transpose({d_out_, step_v_, d_out_transposed_, lanes, lanes, step_v_, nullptr});
   panel.load(rows_, operands_.out, problem_.width_v);
-  log_sum_.fill(std::numeric_limits<T>::infinity());  // lanes that see nothing have probabilities 0
+  log_sum_.fill(hidden<T>);
   delta_.fill(0);
   for (std::int64_t i = 0; i < panel.count; ++i) {
     const auto index = static_cast<std::size_t>(i);
@@ -89,7 +93,7 @@ void GradientPanel<T>::begin(std::int64_t batch_entry, std::int64_t head_kv, std
     std::array<T, vector_lanes<T>> stats;
     load_row(stats.data(), operands_.stats,
              element_offset(operands_.stats, batch_entry, lane.head, lane.query), 1);
-    log_sum_[index] = static_cast<T>(static_cast<double>(stats[0]) * log2_e);
+    if (stats[0] != -hidden<T>) log_sum_[index] = static_cast<T>(static_cast<double>(stats[0]) * log2_e);
   }
 }
 
@@ -106,7 +110,8 @@ void GradientPanel<T>::set_log_sums(const T* k) {
     kernels_.softmax(tile);
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(panel.count); ++i)
-    if (!panel.lane[i].seen.empty()) log_sum_[i] = panel.maximum[i] + std::log2(panel.sum[i]);
+    if (!panel.lane[i].seen.empty())
+      log_sum_[i] = panel.sum[i] == 0 ? hidden<T> : panel.maximum[i] + std::log2(panel.sum[i]);
 }
 
 /// The probabilities and d_scores of keys, the rows of k and v.
