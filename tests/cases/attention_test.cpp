@@ -231,8 +231,7 @@ TEST(PublicCases, case_41) {
   right_or_refused(
       [&] {
         const Arrays made = backward(t.arrays, expanded);
-        for (std::size_t i = 0; i < 3; ++i)
-          EXPECT_TRUE(agrees(read(made[i]), read(written[i]), {.exact = true}));
+        for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(elements_of(made[i]) == elements_of(written[i])) << i;
       },
       {"attention_backward", "strides"});
 }
