@@ -40,34 +40,27 @@ std::int64_t flat(const Shape& shape, std::int64_t first, std::int64_t second, c
   return index;
 }
 
-/// f(index in x, in w, in y) for every product of the convolution.
+/// f(index in x, in w) for every product that an element of y is the sum of.
 template <class F>
-void for_each_product(const Case& c, const F& f) {
+void for_each_product_of(const Case& c, std::int64_t output, const F& f) {
   const Shape y = c.y();
+  std::int64_t out[3], rest = output;
+  for (std::size_t axis = 3; axis-- > 0; rest /= extent(y, 2 + axis)) out[axis] = rest % extent(y, 2 + axis);
+  const std::int64_t n = rest / y[1], k = rest % y[1], group = k / (y[1] / c.groups());
   const std::int64_t window = extent(c.w, 2) * extent(c.w, 3) * extent(c.w, 4);
-  const std::int64_t positions = extent(y, 2) * extent(y, 3) * extent(y, 4);
-  for (std::int64_t n = 0; n < y[0]; ++n)
-    for (std::int64_t k = 0; k < y[1]; ++k)
-      for (std::int64_t position = 0; position < positions; ++position)
-        for (std::int64_t channel = 0; channel < c.w[1]; ++channel)
-          for (std::int64_t tap = 0; tap < window; ++tap) {
-            std::int64_t in[3], out[3], element[3], rest_out = position, rest_tap = tap;
-            bool inside = true;
-            for (std::size_t axis = 3; axis-- > 0;) {
-              out[axis] = rest_out % extent(y, 2 + axis);
-              rest_out /= extent(y, 2 + axis);
-              element[axis] = rest_tap % extent(c.w, 2 + axis);
-              rest_tap /= extent(c.w, 2 + axis);
-              in[axis] = out[axis] * setting(c.attributes.stride, axis, 1) -
-                         setting(c.attributes.pre_padding, axis, 0) +
-                         element[axis] * setting(c.attributes.dilation, axis, 1);
-              inside = inside && in[axis] >= 0 && in[axis] < extent(c.x, 2 + axis);
-            }
-            const std::int64_t group = k / (y[1] / c.groups());
-            if (inside)
-              f(flat(c.x, n, group * c.w[1] + channel, in), flat(c.w, k, channel, element),
-                flat(y, n, k, out));
-          }
+  for (std::int64_t tap = 0; tap < window; ++tap) {
+    std::int64_t in[3], element[3], rest_tap = tap;
+    bool inside = true;
+    for (std::size_t axis = 3; axis-- > 0; rest_tap /= extent(c.w, 2 + axis)) {
+      element[axis] = rest_tap % extent(c.w, 2 + axis);
+      in[axis] = out[axis] * setting(c.attributes.stride, axis, 1) -
+                 setting(c.attributes.pre_padding, axis, 0) +
+                 element[axis] * setting(c.attributes.dilation, axis, 1);
+      inside = inside && in[axis] >= 0 && in[axis] < extent(c.x, 2 + axis);
+    }
+    for (std::int64_t channel = 0; inside && channel < c.w[1]; ++channel)
+      f(flat(c.x, n, group * c.w[1] + channel, in), flat(c.w, k, channel, element));
+  }
 }
 
 enum class Kind { forward, data, filter };
@@ -75,13 +68,14 @@ enum class Kind { forward, data, filter };
 Values reference(const Case& c, Kind kind, const Values& a, const Values& b) {
   const Shape result = kind == Kind::forward ? c.y() : kind == Kind::data ? c.x : c.w;
   Values sums(static_cast<std::size_t>(element_count_unchecked(result)));
-  for_each_product(c, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-    const auto X = static_cast<std::size_t>(x), W = static_cast<std::size_t>(w),
-               Y = static_cast<std::size_t>(y);
-    if (kind == Kind::forward) sums[Y] += a[X] * b[W];
-    if (kind == Kind::data) sums[X] += a[Y] * b[W];
-    if (kind == Kind::filter) sums[W] += a[Y] * b[X];
-  });
+  for (std::int64_t y = 0; y < element_count_unchecked(c.y()); ++y)
+    for_each_product_of(c, y, [&](std::int64_t in, std::int64_t weight) {
+      const auto X = static_cast<std::size_t>(in), W = static_cast<std::size_t>(weight),
+                 Y = static_cast<std::size_t>(y);
+      if (kind == Kind::forward) sums[Y] += a[X] * b[W];
+      if (kind == Kind::data) sums[X] += a[Y] * b[W];
+      if (kind == Kind::filter) sums[W] += a[Y] * b[X];
+    });
   return sums;
 }
 
@@ -158,9 +152,9 @@ TEST(CpuConv, Groups) {
 TEST(CpuConv, Large) {
   Random random(3);
   const ConvAttributes same{{1, 1}, {1, 1}, {1, 1}, {1, 1}}, strided{{2, 2}, {1, 1}, {1, 1}, {1, 0}};
-  const Case cases[] = {{{4, 32, 29, 31}, {48, 32, 3, 3}, same},
-                        {{1, 64, 40, 24}, {32, 64, 3, 3}, strided},
-                        {{1, 3, 64, 64}, {16, 3, 3, 3}, same},
+  const Case cases[] = {{{3, 16, 17, 19}, {48, 16, 3, 3}, same},
+                        {{1, 64, 12, 10}, {32, 64, 3, 3}, strided},
+                        {{1, 3, 40, 40}, {16, 3, 3, 3}, same},
                         {{2, 64, 30, 30}, {64, 1, 3, 3}, same},
                         {{3, 17, 20, 20}, {33, 17, 1, 1}, {{1, 1}, {1, 1}, {0, 0}, {0, 0}}}};
   for (const Case& c : cases)
@@ -186,6 +180,28 @@ TEST(CpuConv, MixedDtypesAndWiderResults) {
   run(DType::uint8, DType::int8, DType::int32);
   run(DType::int32, DType::int8, DType::int32);
   run(DType::int64, DType::int32, DType::int64);
+}
+
+// Samples so large that tasks take some of their rows: outputs here and there.
+TEST(CpuConv, PartsOfSamples) {
+  Random random(7);
+  const Case cases[] = {
+      {{1, 64, 66, 64}, {96, 64, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}}},
+      {{2, 64, 131, 40}, {96, 64, 3, 3}, {{2, 1}, {3, 1}, {4, 0}, {2, 1}}},
+      {{1, 32, 12, 20, 18}, {64, 32, 3, 3, 3}, {{1, 1, 1}, {1, 1, 1}, {1, 1, 0}, {1, 1, 0}}}};
+  for (const Case& c : cases)
+    for (const Layout layout : {Layout::row_major, Layout::channels_last}) {
+      Tensor x = random.tensor(DType::float32, c.x, layout), w = random.tensor(DType::float32, c.w);
+      Tensor y(DType::float32, c.y(), layout);
+      run_both(conv, c.attributes, {x.view(), w.view()}, {&y});
+      for (int i = 0; i < 300; ++i) {
+        const std::int64_t at = random.between(0, y.size() - 1);
+        double sum = 0;
+        for_each_product_of(c, at,
+                            [&](std::int64_t in, std::int64_t weight) { sum += x.get(in) * w.get(weight); });
+        ASSERT_NEAR(y.get(at), sum, 1e-3) << c.x << " at " << at;
+      }
+    }
 }
 
 // A NaN reaches the outputs whose windows hold it and no others; padding multiplies nothing.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposition between channels and positions, in tiles of 16 by 16 that stay in registers where the
-// processor has them.
+// Transposition between channels and positions, in square tiles that stay in registers.
 #include "backends/cpu/channels_last.hpp"
 
 #include <algorithm>
@@ -15,38 +14,41 @@
 namespace stiletto::detail::cpu {
 namespace {
 
-constexpr int tile = 16;
-constexpr std::int64_t staged = 64;  // positions converted at a time, of `tile` channels
+constexpr std::int64_t staged_channels = 16, staged = 64;  // channels and positions converted at a time
 
-template <class T>
-using Vector [[gnu::vector_size(tile * sizeof(T))]] = T;
+template <class T, int lanes>
+using Vector [[gnu::vector_size(lanes * sizeof(T))]] = T;
 
 /// Swaps the off-diagonal blocks of `step` by `step` of two rows that are `step` apart.
-template <int step, class V, int... i>
+template <int step, int tile, class V, int... i>
 [[gnu::always_inline]] inline void exchange(V& upper, V& lower, std::integer_sequence<int, i...>) {
   const V a = upper, b = lower;
   upper = __builtin_shufflevector(a, b, ((i & step) != 0 ? tile + i - step : i)...);
   lower = __builtin_shufflevector(a, b, ((i & step) != 0 ? tile + i : i + step)...);
 }
 
-template <int step, class V>
+template <int step, class V, int tile>
 [[gnu::always_inline]] inline void exchange_all(V (&rows)[tile]) {
+  if constexpr (step < tile)
 #pragma GCC unroll 16
-  for (int i = 0; i < tile; ++i)
-    if ((i & step) == 0) exchange<step>(rows[i], rows[i + step], std::make_integer_sequence<int, tile>());
+    for (int i = 0; i < tile; ++i)
+      if ((i & step) == 0)
+        exchange<step, tile>(rows[i], rows[i + step], std::make_integer_sequence<int, tile>());
 }
 
 /// out[column][row] = in[row][column]
 template <class T>
 struct Transpose {
+  template <int bytes>
   [[gnu::always_inline]] static void run(T* out, std::int64_t out_stride, const T* in, std::int64_t in_stride,
                                          std::int64_t rows, std::int64_t columns) {
+    constexpr int tile = bytes / 4;
     for (std::int64_t row = 0; row < rows; row += tile)
       for (std::int64_t column = 0; column < columns; column += tile) {
         T* const to = out + column * out_stride + row;
         const T* const from = in + row * in_stride + column;
         if (rows - row >= tile && columns - column >= tile)
-          whole_tile(to, out_stride, from, in_stride);
+          whole_tile<tile>(to, out_stride, from, in_stride);
         else
           part_of_tile(to, out_stride, from, in_stride, rows - row < tile ? rows - row : tile,
                        columns - column < tile ? columns - column : tile);
@@ -54,9 +56,10 @@ struct Transpose {
   }
 
  private:
+  template <int tile>
   [[gnu::always_inline]] static void whole_tile(T* to, std::int64_t out_stride, const T* from,
                                                 std::int64_t in_stride) {
-    Vector<T> values[tile];
+    Vector<T, tile> values[tile];
 #pragma GCC unroll 16
     for (int i = 0; i < tile; ++i) std::memcpy(&values[i], from + i * in_stride, sizeof values[i]);
     exchange_all<8>(values);
@@ -126,8 +129,8 @@ void for_each_run_of(const TensorView& view, const TensorPart& part, const F& f)
 template <class F>
 void for_each_stage(std::int64_t channels, std::int64_t positions, const F& f) {
   for (std::int64_t position = 0; position < positions; position += staged)
-    for (std::int64_t channel = 0; channel < channels; channel += tile)
-      f(channel, std::min<std::int64_t>(tile, channels - channel), position,
+    for (std::int64_t channel = 0; channel < channels; channel += staged_channels)
+      f(channel, std::min(staged_channels, channels - channel), position,
         std::min(staged, positions - position));
 }
 
@@ -158,7 +161,7 @@ void pack_channels_last(T* out, const TensorView& view, const TensorPart& part) 
           for (std::int64_t i = 0; i < n; ++i)
             load(to + i * channels, view, offset + i * stride, channel_stride, channels);
         } else {
-          alignas(64) T stage[tile * staged];
+          alignas(64) T stage[staged_channels * staged];
           for_each_stage(channels, n,
                          [&](std::int64_t channel, std::int64_t some, std::int64_t i, std::int64_t m) {
                            for (std::int64_t c = 0; c < some; ++c)
@@ -184,7 +187,7 @@ void unpack_channels_last(const TensorView& view, const TensorPart& part, const 
           for (std::int64_t i = 0; i < n; ++i)
             store(view, offset + i * stride, channel_stride, from + i * channels, channels);
         } else {
-          alignas(64) T stage[tile * staged];
+          alignas(64) T stage[staged_channels * staged];
           for_each_stage(
               channels, n, [&](std::int64_t channel, std::int64_t some, std::int64_t i, std::int64_t m) {
                 run_best<Transpose<T>>(stage, staged, from + i * channels + channel, channels, m, some);
