@@ -13,23 +13,28 @@ else()
   list(FILTER STILETTO_SOURCES EXCLUDE REGEX "/backends/cudnn/")
 endif()
 
-# The CPU kernels: one source compiled for three instruction sets, chosen among at run time. Contraction
-# is off so that all three round alike; errno and traps are off because they keep loops from vectorising.
+# The CPU kernels: sources compiled for three instruction sets, chosen among at run time. Contraction is off
+# so that all three round alike, but for attention, where half of the arithmetic would be lost; errno and traps
+# are off because they keep loops from vectorising.
 set(kernel_folder "${PROJECT_SOURCE_DIR}/src/backends/cpu")
-set(STILETTO_KERNEL_OPTIONS ${STILETTO_KERNEL_OPTIMIZATION} -fno-math-errno -fno-trapping-math -ffp-contract=off)
+set(STILETTO_KERNEL_OPTIONS ${STILETTO_KERNEL_OPTIMIZATION} -fno-math-errno -fno-trapping-math)
+set(kernel_options_kernels -ffp-contract=off)
+set(kernel_options_attention_kernels -ffp-contract=fast)
 set(kernel_options_baseline)
 set(kernel_options_avx2 -march=x86-64-v3)
 set(kernel_options_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
-foreach(variant baseline avx2 avx512)
-  set(kernel_source "${kernel_folder}/kernels_${variant}.cpp")
-  if(kernel_source IN_LIST STILETTO_SOURCES)
-    if(variant STREQUAL "baseline" OR CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-      set_property(SOURCE "${kernel_source}" APPEND PROPERTY COMPILE_OPTIONS
-                   ${STILETTO_KERNEL_OPTIONS} ${kernel_options_${variant}})
-    else()
-      list(REMOVE_ITEM STILETTO_SOURCES "${kernel_source}")
+foreach(kernels kernels attention_kernels)
+  foreach(variant baseline avx2 avx512)
+    set(kernel_source "${kernel_folder}/${kernels}_${variant}.cpp")
+    if(kernel_source IN_LIST STILETTO_SOURCES)
+      if(variant STREQUAL "baseline" OR CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+        set_property(SOURCE "${kernel_source}" APPEND PROPERTY COMPILE_OPTIONS
+                     ${STILETTO_KERNEL_OPTIONS} ${kernel_options_${kernels}} ${kernel_options_${variant}})
+      else()
+        list(REMOVE_ITEM STILETTO_SOURCES "${kernel_source}")
+      endif()
     endif()
-  endif()
+  endforeach()
 endforeach()
 
 # Settings of every target compiled from this tree. Warnings are errors only in our own presets.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cudnn/checking.hpp"
 #include "backends/cudnn/cuda_runtime.hpp"
 #include "backends/cudnn/engine_archive.hpp"
 #include "backends/cudnn/graph_memory.hpp"
@@ -90,6 +91,7 @@ void CudnnPlan::execute(const Invocation& invocation) const {
   CUstream_st* const stream = key.handle;
   Frame& frame = frame_of_thread();
   bind_invocation(frame, invocation);
+  if (checking() && !key.is_captured()) check_values(graph_, frame.pointers, device_);
   built_->execute(handle_for(device_, stream), frame.pointers,
                   cudnn::workspace(device_, stream, workspace()));
 }

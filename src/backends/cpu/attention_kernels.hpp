@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of attention. Rows of q lie across vectors: scores are (keys, lanes) and outputs are
+// (width, lanes), each lane a row. So maxima and sums over keys need no step across a vector, k and v are
+// read element by element as they lie, and the exponentials are the right operand of the second product as
+// they are. attention_kernels.inl is compiled once per instruction set.
+#pragma once
+#include <cstdint>
+
+namespace stiletto::detail::cpu {
+
+/// Lanes of a full panel: four of the widest vectors. A multiple of every vector's length.
+template <class T>
+inline constexpr std::int64_t panel_lanes = 256 / static_cast<std::int64_t>(sizeof(T));
+/// Steps and lanes of all buffers are multiples of this many elements.
+template <class T>
+inline constexpr std::int64_t vector_lanes = 64 / static_cast<std::int64_t>(sizeof(T));
+
+/// c = c·factor + a·b, with the factor per lane. a is (rows, depth), b (depth, lanes), c (rows, lanes); the
+/// steps are those of the axis that is not contiguous.
+enum class Start : std::uint8_t { zero, old, scaled };  // what a·b is added to
+template <class T>
+struct Product {
+  const T* a;
+  std::int64_t a_step;
+  const T* b;
+  std::int64_t b_step;
+  T* c;
+  std::int64_t c_step;
+  std::int64_t rows, lanes, depth;
+  Start start = Start::zero;
+  const T* factor = nullptr;
+};
+
+/// out(column, row) = in(row, column)·factor[column]; rows and columns are multiples of vector_lanes.
+template <class T>
+struct Transpose {
+  const T* in;
+  std::int64_t in_step;
+  T* out;
+  std::int64_t out_step;
+  std::int64_t rows, columns;
+  const T* factor;
+};
+
+/// Scores of a tile, (keys, lanes), in units of log 2. A lane sees key j if first <= j < last; `first` is
+/// null where all see all. The bias, in natural units, is null or lies as the scores do.
+template <class T>
+struct ScoreTile {
+  T* scores;
+  std::int64_t keys, lanes;
+  const T *first, *last;
+  const T* bias;
+};
+/// Scores become exponentials relative to the new maximum, 0 where nothing is seen; `correction` is what the
+/// earlier sums were multiplied by.
+template <class T>
+struct SoftmaxTile : ScoreTile<T> {
+  T *maximum, *sum, *correction;
+};
+/// Scores become probabilities p, d_scores (v·d_out on entry) become p·(d_scores − delta): 0 where nothing is
+/// seen.
+template <class T>
+struct GradientTile : ScoreTile<T> {
+  T* d_scores;
+  const T *log_sum, *delta;
+};
+
+template <class T>
+struct AttentionKernels {
+  void (*multiply)(const Product<T>&);             // a(i, p) = a[i·a_step + p]
+  void (*multiply_transposed)(const Product<T>&);  // a(i, p) = a[p·a_step + i]
+  void (*transpose)(const Transpose<T>&);
+  void (*softmax)(const SoftmaxTile<T>&);
+  void (*gradient)(const GradientTile<T>&);
+  bool (*finite)(const T* values, std::int64_t count);  // a multiple of vector_lanes
+};
+
+/// For the instruction set of kernels().
+template <class T>
+const AttentionKernels<T>& attention_kernels();
+
+}  // namespace stiletto::detail::cpu

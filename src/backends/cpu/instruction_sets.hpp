@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// One always inlined loop compiled for three instruction sets, and the one for this processor: for the few
+// loops of structured operations that are not in the table of kernels.hpp.
+#pragma once
+#include <string_view>
+
+#include "backends/cpu/kernels.hpp"
+
+namespace stiletto::detail::cpu {
+
+/// Body::run has to be always inlined, so that it is compiled with the target of what calls it.
+template <class Body, class Function>
+struct InstructionSets;
+
+template <class Body, class... Arguments>
+struct InstructionSets<Body, void(Arguments...)> {
+  static void baseline(Arguments... arguments) { Body::run(arguments...); }
+#if defined(__x86_64__)
+  [[gnu::target("arch=x86-64-v3")]] static void avx2(Arguments... arguments) { Body::run(arguments...); }
+  [[gnu::target("arch=x86-64-v4,prefer-vector-width=512")]] static void avx512(Arguments... arguments) {
+    Body::run(arguments...);
+  }
+#endif
+  static void (*choose())(Arguments...) {
+#if defined(__x86_64__)
+    const std::string_view name = kernels().name;
+    if (name == "x86-64-v4") return avx512;
+    if (name == "x86-64-v3") return avx2;
+#endif
+    return baseline;
+  }
+};
+
+/// Calls Body::run as it is compiled for this processor.
+template <class Body, class... Arguments>
+void run_best(Arguments... arguments) {
+  static void (*const chosen)(Arguments...) = InstructionSets<Body, void(Arguments...)>::choose();
+  chosen(arguments...);
+}
+
+}  // namespace stiletto::detail::cpu
