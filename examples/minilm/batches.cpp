@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Five lengths and three numbers of rows: at most 15 shapes, however many sentences there are.
+// Five lengths and three numbers of rows: at most 15 shapes, however many sentences there are, and fewer than
+// 8 rows of padding for each length.
 #include "batches.hpp"
 
 #include <algorithm>
@@ -11,16 +12,18 @@ namespace minilm {
 namespace {
 
 constexpr std::array<std::size_t, 5> kLengths = {16, 32, 64, 128, kLongestSentence};
-constexpr std::array<std::size_t, 3> kRows = {1, 8, 32};
+constexpr std::size_t kFewRows = 8, kRows = 32;
 
-template <std::size_t count>
-std::size_t padded(const std::array<std::size_t, count>& sizes, std::size_t size) {
-  return *std::ranges::lower_bound(sizes, size);
+std::size_t padded_length(std::size_t length) { return *std::ranges::lower_bound(kLengths, length); }
+
+// For the first of so many sentences.
+std::size_t rows_for(std::size_t sentences) {
+  if (sentences == 1) return 1;
+  return sentences < kRows ? kFewRows : kRows;
 }
 
-Batch batch_of(const std::vector<Tokens>& sentences, std::span<const std::size_t> chosen,
+Batch batch_of(const std::vector<Tokens>& sentences, std::span<const std::size_t> chosen, std::size_t rows,
                std::size_t length) {
-  const std::size_t rows = padded(kRows, chosen.size());
   Batch batch{static_cast<std::int64_t>(rows),
               static_cast<std::int64_t>(length),
               Tokens(rows * length),
@@ -42,10 +45,11 @@ std::vector<Batch> batches_of(const std::vector<Tokens>& sentences) {
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return sentences[i].size(); });
   std::vector<Batch> batches;
   for (std::size_t first = 0, last = 0; first < order.size(); first = last) {
-    const std::size_t length = padded(kLengths, sentences[order[first]].size());
-    while (last < order.size() && last - first < kRows.back() && sentences[order[last]].size() <= length)
-      ++last;
-    batches.push_back(batch_of(sentences, std::span(order).subspan(first, last - first), length));
+    const std::size_t length = padded_length(sentences[order[first]].size());
+    while (last < order.size() && last - first < kRows && sentences[order[last]].size() <= length) ++last;
+    const std::size_t rows = rows_for(last - first);
+    last = std::min(last, first + rows);
+    batches.push_back(batch_of(sentences, std::span(order).subspan(first, last - first), rows, length));
   }
   return batches;
 }

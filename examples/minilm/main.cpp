@@ -36,6 +36,7 @@ double seconds_since(Clock::time_point start) {
 std::vector<minilm::Tokens> tokens_of(const minilm::Tokenizer& tokenizer,
                                       const std::vector<std::string>& sentences) {
   std::vector<minilm::Tokens> tokens;
+  tokens.reserve(sentences.size());
   for (const std::string& sentence : sentences)
     tokens.push_back(tokenizer(sentence, minilm::kLongestSentence));
   return tokens;
@@ -45,6 +46,7 @@ std::vector<minilm::Tokens> tokens_of(const minilm::Tokenizer& tokenizer,
 std::vector<float> embeddings_of(const minilm::Model& model, const std::vector<minilm::Tokens>& tokens) {
   const std::vector<minilm::Batch> batches = minilm::batches_of(tokens);
   std::vector<st::Array> results;
+  results.reserve(batches.size());
   for (const minilm::Batch& batch : batches) results.push_back(model(batch));
   std::vector<float> embeddings(tokens.size() * kHidden);
   for (std::size_t i = 0; i < batches.size(); ++i) {

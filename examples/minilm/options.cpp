@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without sentences those of data/sentences.txt are taken. Without --device the GPU is, where there is one,
-// and then bfloat16, because engines of GPUs compute attention in no wider type.
+// Without sentences those of data/sentences.txt are taken; without --device the GPU is, where there is one.
 #include "options.hpp"
 
 #include <charconv>
@@ -22,7 +21,7 @@ constexpr std::string_view kUsage =
     "  --neighbours N    how many of the nearest sentences to print (default: 3)\n"
     "  --time            sentences per second as well\n"
     "  --device D        cpu or cuda (default: STILETTO_DEVICE, else the GPU where there is one)\n"
-    "  --dtype T         float32 or bfloat16 (default: float32 on the CPU, bfloat16 on a GPU)\n"
+    "  --dtype T         float32 or bfloat16 (default: float32)\n"
     "  --model FOLDER    where vocab.txt and model.safetensors are (default: .deps/minilm in a folder\n"
     "                    above the program, where examples/minilm/run.sh puts them)\n"
     "  --tokens          print the sentences' tokens and nothing else\n"
@@ -71,9 +70,9 @@ st::Device device_of(std::string_view wanted) {
   }
 }
 
-st::DType dtype_of(std::string_view wanted, st::Device device) {
-  if (wanted == "float32" || (wanted.empty() && device.is_cpu())) return st::DType::float32;
-  if (wanted == "bfloat16" || wanted.empty()) return st::DType::bfloat16;
+st::DType dtype_of(std::string_view wanted) {
+  if (wanted == "float32") return st::DType::float32;
+  if (wanted == "bfloat16") return st::DType::bfloat16;
   throw std::runtime_error("The dtype is float32 or bfloat16, not " + std::string(wanted) + '.');
 }
 
@@ -119,7 +118,7 @@ class Parser {
     else if (name == "--device")
       device_ = value(name);
     else if (name == "--dtype")
-      dtype_ = value(name);
+      options_.dtype = dtype_of(value(name));
     else if (name == "--model")
       options_.model = value(name);
     else if (name == "--tokens")
@@ -139,15 +138,13 @@ class Parser {
   void finish() {
     if (options_.sentences.empty()) options_.sentences = lines_of(folder_ / "data" / "sentences.txt");
     if (options_.model.empty()) options_.model = default_model(folder_);
-    if (options_.output == Output::tokens) return;
-    options_.device = device_of(device_);
-    options_.dtype = dtype_of(dtype_, options_.device);
+    if (options_.output != Output::tokens) options_.device = device_of(device_);
   }
 
   std::vector<std::string_view> arguments_;
   std::filesystem::path folder_;
   std::size_t next_ = 0;
-  std::string_view device_, dtype_;
+  std::string_view device_;
   Options options_;
 };
 

@@ -62,7 +62,7 @@ constexpr char32_t kHangulFirst = 0xAC00, kHangulLast = 0xD7A3;
 std::u32string jamo_of(char32_t syllable) {
   const char32_t index = syllable - kHangulFirst;
   std::u32string text{0x1100 + index / (21 * 28), 0x1161 + index % (21 * 28) / 28};
-  if (index % 28 != 0) text += 0x11A7 + index % 28;
+  if (index % 28 != 0) text.push_back(0x11A7 + index % 28);
   return text;
 }
 
@@ -76,7 +76,7 @@ std::size_t length_of(unsigned char first) {
 
 bool is_code_point(char32_t code, std::size_t bytes) {
   constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  return code >= kSmallest[bytes] && code <= 0x10FFFF && !(code >= 0xD800 && code <= 0xDFFF);
+  return code >= kSmallest[bytes] && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
 }
 
 // Takes a character off the front of bytes that are not empty.
