@@ -111,7 +111,9 @@ class CudnnBackend : public Backend {
   }
   static bool multiplies_float32(const CanonicalGraph& graph) {
     return std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
-      return value.kind == Value::Kind::operation && value.op == Op::matmul && value.dtype == DType::float32;
+      const bool multiplies = value.op == Op::matmul || value.op == Op::attention || value.op == Op::conv ||
+                              value.op == Op::conv_backward_data || value.op == Op::conv_backward_filter;
+      return value.kind == Value::Kind::operation && multiplies && value.dtype == DType::float32;
     });
   }
 

@@ -10,6 +10,7 @@
 
 #include "backends/cudnn/geometry.hpp"
 #include "backends/cudnn/graph_variants.hpp"
+#include "backends/cudnn/lower_structured.hpp"
 #include "backends/cudnn/part_text.hpp"
 #include "compiler/canonical_text.hpp"
 #include "compiler/canonicalize.hpp"
@@ -164,6 +165,7 @@ class Search {
   }
 
   std::string longer() {
+    if (has_structured(graph_)) return "";  // whose extents follow from each other
     AxisMask used;
     for (std::size_t i = 0; i < tensors(); ++i) used |= tensor_at(i).axes;
     constexpr std::int64_t largest = std::int64_t{1} << 40U;  // rounded up in every axis it fits 64 bits

@@ -45,6 +45,7 @@ class StructuredLowering {
     for (const Store& store : graph_.stores)
       stored_.push_back(is_part(graph_.values[store.value]) ? part_of(store) : lower(store.value));
     for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s);
+    check_rows();
     return std::move(builder_.graph_);
   }
 
@@ -64,6 +65,10 @@ class StructuredLowering {
   }
   EngineTensor memory(const Tensor& tensor, const AxisList& layout, OperandForm form) const {
     EngineTensor t = described(tensor, groups_of(layout, form), graph_.extents, form, order_);
+    const bool rows = form == OperandForm::sequence || form == OperandForm::scores;
+    if (rows && t.dims[3] > 1 && t.strides[3] != 1)
+      throw NotLowered{text(tensor.name, " has gaps between its elements along the last axis, which cuDNN's ",
+                            name_of(value_.op), " does not take; pass a copy() of it")};
     if (form == OperandForm::sequence) t.alignment = row_alignment(t);
     return t;
   }
@@ -252,6 +257,24 @@ class StructuredLowering {
     if (!can_become_output(builder_, x, t.dtype, stored_) || builder_.at(x).dims != t.dims)
       x = builder_.node(Op::copy, {x}, t.dtype, t.dims, builder_.compute_of(t.dtype));
     builder_.at(x) = std::move(t);
+  }
+
+  std::string name_at(const EngineTensor& t) const {
+    return t.role == EngineTensor::Role::input ? graph_.tensors[t.source].name
+                                               : graph_.stores[t.source].tensor.name;
+  }
+
+  /// Engines for norms take the distance between the first and the last element for the size of a matrix
+  /// (9.19).
+  void check_rows() const {
+    if (result_form(value_.op, 0) != OperandForm::matrix) return;
+    const Dims& dims = builder_.at(builder_.graph_.nodes.front().inputs[0]).dims;
+    for (const EngineTensor& t : builder_.graph_.tensors) {
+      const bool memory = t.role == EngineTensor::Role::input || t.role == EngineTensor::Role::output;
+      if (memory && t.dims == dims && t.strides != packed(dims, OperandForm::matrix, order_))
+        throw NotLowered{text(name_at(t), " has gaps between its rows, which cuDNN's ", name_of(value_.op),
+                              " does not take; pass a copy() of it")};
+    }
   }
 
   const CanonicalGraph& graph_;

@@ -141,7 +141,7 @@ Merged merged(const Tensor& tensor, const AxisGroup& group, const Dims& extents)
     if (result.extent == 1) result.stride = stride;
     if (result.extent != 1 && stride != result.stride * result.extent)
       throw NotLowered{text(tensor.name,
-                            " has gaps between rows that cuDNN takes as one dimension; pass a "
+                            " has gaps between axes that are one to cuDNN; pass a "
                             "copy() of it")};
     result.extent *= extents[axis];
   }

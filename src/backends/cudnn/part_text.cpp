@@ -45,7 +45,8 @@ class Expression {
     std::vector<std::string> arguments;
     arguments.reserve(value.arity + std::size_t{1});  // and the axes
     for (std::size_t k = 0; k < value.arity; ++k) arguments.push_back(show(value.inputs[k]));
-    if (value.contracted.any()) arguments.push_back("over " + graph_.axes_text(value.contracted));
+    if (value.contracted.any() && value.layouts.empty())
+      arguments.push_back("over " + graph_.axes_text(value.contracted));
     return text(name_of(value.op), '(', joined(arguments, ", "), attributes_text(value.op, value.attributes),
                 ')');
   }

@@ -5,6 +5,7 @@
 
 #include "backends/cudnn/lower.hpp"
 #include "backends/cudnn/operand_forms.hpp"
+#include "backends/cudnn/part_text.hpp"
 #include "core/dtype_info.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
@@ -21,6 +22,7 @@ class Checks {
     check_alone();
     check_operands();
     check_results();
+    check_norm();
     if (const auto* attention = std::get_if<AttentionAttributes>(&value_.attributes))
       check_attention(*attention);
   }
@@ -34,27 +36,28 @@ class Checks {
     for (std::uint32_t i = 0; i < graph_.values.size(); ++i) {
       const Value& value = graph_.values[i];
       if (value.kind != Value::Kind::operation || i == index_ || value.op == Op::part) continue;
-      const std::string other = name_of(value.op);
       if (family(value) == Family::structured)
         throw NotLowered{
-            text("a ", name(), " and a ", other,
+            text(name(), " and ", name_of(value.op),
                  " in one graph; store what the first computes and pass it to a call of its own")};
       if (family(value) != Family::pointwise)
-        throw NotLowered{text("a ", other, " beside a ", name(), "; compute it in a call of its own")};
-      const bool attends = value_.op == Op::attention || value_.op == Op::attention_backward;
-      for (std::size_t k = 0; k < value.arity; ++k) {
-        const Value& operand = graph_.values[value.inputs[k]];
-        if (operand.kind != Value::Kind::operation) continue;
-        if (operand.op == Op::part)
-          throw NotLowered{text(other, " of ", result_name(value_.op, part_index(operand)), " of ", name(),
-                                ", which cuDNN only stores; compute it in a call of its own")};
-        if (attends && value.inputs[k] == index_)
-          throw NotLowered{
-              text(other, " of what ", name(),
-                   " computes, which cuDNN only stores; store it and compute with it in a call of "
-                   "its own")};
-      }
+        throw NotLowered{text(name_of(value.op), " beside ", name(), "; compute it in a call of its own")};
     }
+    for (const Value& value : graph_.values)
+      if (value.kind == Value::Kind::operation && value.op != Op::part && !is_rounding(value))
+        for (std::size_t k = 0; k < value.arity; ++k) check_reader(value, value.inputs[k]);
+  }
+
+  void check_reader(const Value& reader, std::uint32_t index) const {
+    const Value& operand = graph_.values[index];
+    if (operand.kind != Value::Kind::operation) return;
+    if (operand.op == Op::part)
+      throw NotLowered{text(name_of(reader.op), " of ", result_name(value_.op, part_index(operand)), " of ",
+                            name(), ", which cuDNN only stores; compute it in a call of its own")};
+    const bool attends = value_.op == Op::attention || value_.op == Op::attention_backward;
+    if (attends && index == index_)
+      throw NotLowered{text(name_of(reader.op), " of what ", name(),
+                            " computes, which cuDNN only stores; compute it in a call of its own")};
   }
 
   static std::size_t part_index(const Value& part) { return std::get<PartAttributes>(part.attributes).index; }
@@ -63,15 +66,16 @@ class Checks {
     for (std::size_t i = 0; i < value_.arity; ++i) {
       const Value& operand = graph_.values[value_.inputs[i]];
       const OperandForm form = operand_form(value_, i);
-      if (operand.kind == Value::Kind::operation)
-        throw NotLowered{text(operand_name(value_, i), " of ", name(), " is computed (by ",
-                              name_of(operand.op),
+      if (operand.kind == Value::Kind::operation) {
+        const Op by = is_rounding(operand) ? graph_.values[operand.inputs[0]].op : operand.op;
+        throw NotLowered{text(operand_name(value_, i), " of ", name(), " is computed (by ", name_of(by),
                               "), and cuDNN reads it from memory; store it first and pass it")};
+      }
       if (operand.kind == Value::Kind::scalar && form != OperandForm::number)
         throw NotLowered{text(operand_name(value_, i), " of ", name(), " is a number; pass an array")};
       if (operand.dtype == DType::float64 && form != OperandForm::number)
         throw NotLowered{text(operand_name(value_, i), " of ", name(),
-                              " is float64, and cuDNN computes it up to float32; cast it")};
+                              " is float64, and cuDNN has no float64 outside of products")};
     }
   }
 
@@ -122,17 +126,71 @@ class Checks {
     return axis < 0 ? 1 : graph_.extents[static_cast<std::size_t>(axis)];
   }
 
+  /// With the engine that fuses what follows, no type is wider than x's (9.19).
+  void check_norm() const {
+    if (result_form(value_.op, 0) != OperandForm::matrix) return;
+    const bool alone = std::none_of(graph_.values.begin(), graph_.values.end(), [&](const Value& value) {
+      const auto end = value.inputs.begin() + value.arity;
+      return value.op != Op::part && std::find(value.inputs.begin(), end, index_) != end;
+    });
+    if (alone) return;
+    const DType x = graph_.values[value_.inputs[0]].dtype;
+    for (std::size_t i = 1; i < value_.arity; ++i)
+      if (const DType wider = graph_.values[value_.inputs[i]].dtype; bits_of(wider) > bits_of(x))
+        throw NotLowered{text("what follows ", name(), " of ", x, " with ", operand_name(value_, i), " of ",
+                              wider, ", which cuDNN does not compute in one; cast ", operand_name(value_, i),
+                              " to ", x, ", or compute what follows in a call of its own")};
+    for (const Store& store : graph_.stores)
+      if (bits_of(store.tensor.dtype) > bits_of(x) && graph_.values[store.value].op != Op::part)
+        throw NotLowered{text("what follows ", name(), " of ", x, " is ", store.tensor.dtype,
+                              ", wider than cuDNN writes there; cast it to ", x,
+                              ", or compute what follows in a call of its own")};
+  }
+
+  // cuDNN 9.19 on an H200.
   void check_attention(const AttentionAttributes& attributes) const {
     const std::size_t q = value_.op == Op::attention ? 0 : 1;
-    const bool lengths = attributes.has(AttentionOperand::seq_len_q);
-    if (attributes.causal == Causal::bottom_right && !lengths && extent(q, 1) > extent(q + 1, 1))
+    const std::int64_t queries = extent(q, 1), keys = extent(q + 1, 1);
+    const bool lengths = attributes.has(AttentionOperand::seq_len_q),
+               more_queries = queries > keys && !lengths;
+    if (attributes.causal == Causal::bottom_right && more_queries)
       throw NotLowered{
-          text("a bottom_right mask with ", extent(q, 1), " queries and ", extent(q + 1, 1),
+          text("a bottom_right mask with ", queries, " queries and ", keys,
                " keys, of which the first queries see nothing; cuDNN takes it only with seq_len_q "
                "and seq_len_kv")};
+    if (attributes.window > 0 && attributes.window < std::max(queries, keys) && more_queries)
+      throw NotLowered{text("a window with ", queries, " queries and ", keys,
+                            " keys; cuDNN takes more queries than keys only with seq_len_q and seq_len_kv")};
+    if (attributes.causal == Causal::bottom_right && attributes.has(AttentionOperand::bias))
+      throw NotLowered{
+          "a bottom_right mask and a bias, which cuDNN does not take together; let the bias have "
+          "minus infinity where the mask would be, and leave causal out"};
+    if (attributes.has(AttentionOperand::sink) && queries == 1 && value_.op == Op::attention)
+      throw NotLowered{"a sink with a single query, which cuDNN does not take; give it two queries"};
+    check_attention_types(q);
+  }
+
+  void check_attention_types(std::size_t q) const {
+    const DType dtype = graph_.values[value_.inputs[q]].dtype;
+    const bool narrow = dtype == DType::float16 || dtype == DType::bfloat16;
+    if (!narrow && (dtype != DType::float32 || value_.op == Op::attention_backward))
+      throw NotLowered{text("cuDNN computes ", name(), " of float16 and bfloat16",
+                            narrow_only() ? "" : " and float32", ", not of ", dtype, "; cast the operands")};
+    for (const std::size_t operand : {q, q + 2})
+      if (const std::int64_t width = extent(operand, 3); width % 8 != 0)
+        throw NotLowered{text(operand_name(value_, operand), " of ", name(), " has a last axis of ", width,
+                              ", and cuDNN takes multiples of 8; pad it with zeros")};
+    for (const Store& store : graph_.stores) {
+      const Value& stored = graph_.values[store.value];
+      if ((store.value == index_ || stored.op == Op::part) && store.tensor.dtype != stored.dtype)
+        throw NotLowered{text(store.tensor.name, " is ", store.tensor.dtype, " and what ", name(),
+                              " computes ", stored.dtype, ", which cuDNN does not convert; store it as ",
+                              stored.dtype, " and cast it in a call of its own")};
+    }
     if (graph_.compute_dtype != DType::float32)
       throw NotLowered{"cuDNN's attention accumulates in float32; leave compute_dtype at float32"};
   }
+  bool narrow_only() const { return value_.op == Op::attention_backward; }
 
   const CanonicalGraph& graph_;
   std::uint32_t index_;
