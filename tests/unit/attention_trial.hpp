@@ -286,7 +286,10 @@ class Trial {
     if (seen.empty()) return reference.stats.set({b, h, i, 0}, s.sink && is_row ? sink.at({h}) : -infinity);
     double maximum = s.sink ? sink.at({h}) : -infinity;
     for (const std::int64_t j : seen) maximum = std::max(maximum, logit(b, h, i, j));
-    if (maximum == -infinity) return reference.stats.set({b, h, i, 0}, -infinity);
+    const bool hidden = maximum == -infinity && std::none_of(seen.begin(), seen.end(), [&](std::int64_t j) {
+                          return std::isnan(logit(b, h, i, j));
+                        });
+    if (hidden) return reference.stats.set({b, h, i, 0}, -infinity);
     double sum = s.sink ? std::exp(sink.at({h}) - maximum) : 0;
     for (const std::int64_t j : seen)
       sum += p[static_cast<std::size_t>(j)] = std::exp(logit(b, h, i, j) - maximum);
