@@ -132,6 +132,12 @@ TEST(CpuAttention, OneSidedLengths) {
   Trial({.seq_len_kv = {5, 0}}, random).check();
 }
 
+TEST(CpuAttention, NoKeys) {
+  Random random(20);
+  for (const bool sink : {false, true})
+    Trial({.keys = 0, .bias = DType::float32, .sink = sink}, random).check();
+}
+
 TEST(CpuAttention, Bias) {
   Random random(10);
   for (const DType bias : dtypes)
@@ -368,7 +374,8 @@ TEST(CpuAttention, GradientsAreDifferences) {
 TEST(CpuAttention, ExponentialsAreAccurate) {
   constexpr std::int64_t lanes = 64;
   std::vector<float> scores(lanes * 2), maximum(lanes), sum(lanes), correction(lanes);
-  for (double x = 0; x > -125; x -= 0.37) {
+  for (int step = 0; step < 335; ++step) {
+    const double x = -0.37 * step;
     for (std::size_t i = 0; i < lanes; ++i) {
       scores[i] = static_cast<float>(x - static_cast<double>(i) / 200);
       scores[lanes + i] = 0;

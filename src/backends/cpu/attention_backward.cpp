@@ -34,9 +34,8 @@ template <class T>
 class GradientPanel {
  public:
   GradientPanel(const AttentionProblem& problem, const Operands& operands);
-  /// k and v are rows from `loaded.first` on; all that the panel sees are there if its stats are made anew.
   void begin(std::int64_t batch_entry, std::int64_t head_kv, std::int64_t first_row, std::int64_t row_count);
-  void set_log_sums(const T* k);
+  void set_log_sums(const T* k);  // k: all rows, from key 0 on
   GradientTile<T> tile(const KeyRange& keys, const T* k, const T* v);
   void add_to(const GradientTile<T>& tile, const T* k, T* d_k, T* d_v);
   void store_dq(const TensorView& dq);
@@ -224,16 +223,16 @@ template <class T>
 class BiasRows {
  public:
   BiasRows(const AttentionProblem& problem, const Operands& operands, const TensorView& d_bias)
-      : problem_(problem), d_bias_(d_bias), panel_(problem, operands) {}
+      : panel_(problem, operands), problem_(problem), d_bias_(d_bias) {}
   void run(std::int64_t bias_entry, std::int64_t bias_head, std::int64_t first_query, std::int64_t count);
 
  private:
   void add(std::int64_t batch_entry, std::int64_t head, std::int64_t first_query, std::int64_t count);
   void store(std::int64_t bias_entry, std::int64_t bias_head, std::int64_t first_query, std::int64_t count);
 
+  GradientPanel<T> panel_;
   const AttentionProblem& problem_;
   const TensorView& d_bias_;
-  GradientPanel<T> panel_;
   T* sums_ = buffer<T>(Buffer::d_keys, round_up(problem_.keys, tile_keys) * panel_lanes<T>);  // (keys, lanes)
 };
 
