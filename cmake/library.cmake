@@ -17,8 +17,7 @@ endif()
 # so that all three round alike, but for attention, where half of the arithmetic would be lost; errno and traps
 # are off because they keep loops from vectorising.
 set(kernel_folder "${PROJECT_SOURCE_DIR}/src/backends/cpu")
-set(STILETTO_KERNEL_OPTIONS ${STILETTO_KERNEL_OPTIMIZATION} -fno-math-errno -fno-trapping-math)
-set(kernel_options_kernels -ffp-contract=off)
+set(STILETTO_KERNEL_OPTIONS ${STILETTO_KERNEL_OPTIMIZATION} -fno-math-errno -fno-trapping-math -ffp-contract=off)
 set(kernel_options_attention_kernels -ffp-contract=fast)
 set(kernel_options_baseline)
 set(kernel_options_avx2 -march=x86-64-v3)

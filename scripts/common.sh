@@ -82,6 +82,7 @@ onednn_package() {
 # missing_packages: one name a line; reads apt's lists, which must be there for the oneDNN choice.
 missing_packages() {
   local name version needs_pip=0
+  if [ "${WITH_PIP:-no}" = yes ]; then needs_pip=1; fi
   have cmake || echo cmake
   have ninja || echo ninja-build
   if [ -z "$(find_compiler)" ]; then

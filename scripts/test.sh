@@ -7,12 +7,14 @@ STEPS=4
 # Plans for GPUs are built, and checked, on machines without one: that needs cuDNN everywhere.
 WITH_CUDA=yes
 [ "$(uname -m)" = x86_64 ] || WITH_CUDA=auto
-# Arrays are exchanged with NumPy.
+# Arrays are exchanged with NumPy, and the model of examples/minilm comes by pip.
 # shellcheck disable=SC2034
-WITH_NUMPY=yes
+WITH_NUMPY=yes WITH_PIP=yes
 if [ "$WITH_CUDA" = yes ]; then export STILETTO_REQUIRE_CUDNN=1; fi
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=scripts/minilm.sh
+. "$ROOT/scripts/minilm.sh"
 takes_nothing "$@"
 
 # Reads ctest's log: each reason for a skip, the number of tests that gave it and one test of theirs.
@@ -36,6 +38,7 @@ list_skips() {
 
 step "Installing what is missing"
 set_up
+fetch_minilm || say "all-MiniLM-L6-v2 could not be fetched (the message is above): the test of examples/minilm will be skipped"
 formatted=0
 if have clang-format-19; then "$ROOT/scripts/lint.sh" --format-only || formatted=$?; fi
 step "Configuring"

@@ -46,6 +46,8 @@ TEST(PublicCases, case_81) {
   const Array ones = stiletto::ones({1, 1, 64, 64}, DType::float16, device());
   EXPECT_TRUE(same_values(stiletto::jit([](const Array& x) { return stiletto::mean(x, {2, 3}); }, ones),
                           float32, {1}));
+  const Array pooled = stiletto::jit([](const Array& x) { return stiletto::avg_pool(x, 64); }, ones);
+  EXPECT_TRUE(equals(pooled, DType::float16, {1, 1, 1, 1}, {1}));
   const Array zeros = stiletto::zeros({4096}, DType::float16, device());
   const Array y = stiletto::jit([](const Array& x) { return stiletto::softmax(x); }, zeros);
   EXPECT_TRUE(same_values(y, DType::float16, std::vector<Real>(4096, std::ldexp(Real{1}, -12))));

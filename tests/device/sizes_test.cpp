@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays of more elements than 32 bits count, of which only parts are looked at.
+#include <set>
+
 #include "support/cuda_api.hpp"
 #include "support/errors.hpp"
 #include "support/raw_arrays.hpp"
@@ -67,6 +69,34 @@ TEST(PublicCases, case_57) {
     for (const float element : part.to_vector<float>())
       ASSERT_EQ(element, static_cast<float>(batch % 97)) << "in batch " << batch;
   }
+}
+
+/// Case 74: a convolution of more than 2^31 elements, in which some pixels, the last one among them, are
+/// marked in every channel.
+TEST(PublicCases, case_74) {
+  constexpr std::int64_t channels = 128, height = 4096, width = 4100, pixels = height * width;
+  constexpr int ground = 0x3c, mark = 0x40;
+  const Array x = stiletto::empty({1, channels, height, width}, DType::float16, gpu);
+  auto* const bytes = static_cast<std::byte*>(x.raw_data());
+  cuda_call("cudaMemset", static_cast<void*>(bytes), ground, static_cast<std::size_t>(2 * channels * pixels));
+  const std::int64_t marked[] = {0, 1, pixels / 2, pixels - width, pixels - 1};
+  for (std::int64_t channel = 0; channel < channels; ++channel)
+    for (const std::int64_t pixel : marked)
+      cuda_call("cudaMemset", static_cast<void*>(bytes + 2 * (channel * pixels + pixel)), mark,
+                std::size_t{2});
+  const Array w = stiletto::full({1, channels, 1, 1}, 1.0F / channels, DType::float16, gpu);
+  Array y;
+  try {
+    y = stiletto::jit([](const Array& a, const Array& b) { return stiletto::conv(a, b); }, x, w);
+  } catch (const stiletto::UnsupportedGraphError& error) {
+    EXPECT_NE(std::string(error.what()).find("conv"), std::string::npos) << error.what();
+    return;
+  }
+  const Tensor made = read(y);
+  ASSERT_EQ(made.size(), static_cast<std::size_t>(pixels));
+  std::set<std::size_t> places(std::begin(marked), std::end(marked));
+  for (std::size_t i = 0; i < made.size(); ++i)  // 0x4040 is 2.125 and 0x3c3c 1.05859375
+    ASSERT_EQ(made.values[i], places.contains(i) ? 2.125L : 1.05859375L) << "pixel " << i;
 }
 
 /// Every column of some rows, the last ones among them, is f(row, column).

@@ -31,9 +31,9 @@ struct Setting {
 std::string describe(const Setting& s, DType dtype) {
   const Sizes& z = s.sizes;
   return "\n  in " + std::string(stiletto::to_string(dtype)) + " q " + support::describe(z.q()) + " k " +
-         support::describe(z.k()) + " v " + support::describe(z.v()) + " causal " + std::to_string(static_cast<int>(s.causal)) +
-         " window " + std::to_string(s.window) + (s.lengths ? " lengths" : "") + (s.bias ? " bias" : "") +
-         (s.sink ? " sink" : "");
+         support::describe(z.k()) + " v " + support::describe(z.v()) + " causal " +
+         std::to_string(static_cast<int>(s.causal)) + " window " + std::to_string(s.window) +
+         (s.lengths ? " lengths" : "") + (s.bias ? " bias" : "") + (s.sink ? " sink" : "");
 }
 
 AttentionOptions options_of(const Setting& s, const std::vector<Array>& a, std::size_t next) {
@@ -98,7 +98,10 @@ Real tolerance_of(DType dtype) {
   }
 }
 
-Allowance within(Real tolerance, DType dtype) { return {.factor = tolerance / support::tolerance(dtype)}; }
+/// `cancelled`: gradients that are differences of values around 1.
+Allowance within(Real tolerance, DType dtype, Real cancelled = 0) {
+  return {.factor = tolerance / support::tolerance(dtype), .absolute = cancelled * support::tolerance(dtype)};
+}
 
 /// Rows past seq_len_q are undefined: they are compared as what they are.
 void forget_padding(const Setting& s, const AttentionInput& input, Tensor& reference, const Tensor& result,
@@ -159,7 +162,7 @@ testing::AssertionResult check_backward(Random& random, const Setting& s, DType 
           arrays, mode);
       const Real tolerance = dtype == DType::float64 ? 1e-6L : dtype == DType::float32 ? 1e-4L : 3e-2L;
       const DType wanted_dtype = results[g].second.dtype;
-      if (auto ok = agrees(made, results[g].second, within(tolerance, wanted_dtype)); !ok)
+      if (auto ok = agrees(made, results[g].second, within(tolerance, wanted_dtype, 1)); !ok)
         return ok << results[g].first << describe(s, dtype);
     }
     return testing::AssertionSuccess();
@@ -205,6 +208,7 @@ TEST_P(Attention, gradients) {
   int number = 0;
   for (const Sizes& z : sizes)
     for (const Setting& setting : settings_of(z)) {
+      if (z.head_dim == 256 && setting.causal == Causal::none) continue;  // the reference takes seconds
       const Mode mode = ++number % 3 == 0 ? Mode::eager : number % 3 == 1 ? Mode::jit : Mode::compiled;
       if (!failures.expect(check_backward(random, setting, GetParam(), mode))) return;
     }

@@ -10,8 +10,8 @@ namespace {
 
 using namespace support;
 
-constexpr Real epsilon = 1e-3L;
 constexpr float epsilon_given = 1e-3F;
+constexpr Real epsilon = epsilon_given;
 
 enum class Norm { rms, rms_bias, layer };
 
@@ -93,7 +93,7 @@ testing::AssertionResult check(Random& random, const Setting& s) {
           },
           backward, s.mode);
     };
-    const Allowance allowance{.terms = terms, .factor = 8};
+    const Allowance allowance{.terms = terms, .factor = 8, .absolute = tolerance(s.dtype)};  // differences
     const Allowance summed{.terms = static_cast<Real>(groups), .factor = 8};
     if (auto ok = agrees(gradients(0), wanted.dx, allowance); !ok) return ok << " dx" << describe(s);
     if (auto ok = agrees(gradients(1), Tensor(s.parameter, s.scale, wanted.dscale), summed); !ok)
@@ -144,7 +144,7 @@ TEST_P(Norms, batches) {
     const auto r = stiletto::batch_norm_training(x.array, scale.array, bias.array, mean.array, variance.array,
                                                  {.epsilon = epsilon_given, .momentum = 0.25F});
     const std::string where = " of " + support::describe(shape);
-    const Allowance allowance{.terms = m.count[0], .factor = 8};
+    const Allowance allowance{.terms = m.count[0], .factor = 8, .absolute = tolerance(dtype)};
     failures.expect(agrees(r.y, y, allowance) << where);
     failures.expect(agrees(r.mean, Tensor(saved, channels, m.mean), allowance) << where << " mean");
     failures.expect(agrees(r.inv_std, Tensor(saved, channels, m.inverse), allowance) << where << " inv_std");

@@ -27,4 +27,4 @@ while IFS= read -r object; do
     printf '%s\n' "$weak"
     fail "$(basename "$object") defines the weak names above; give them internal linkage (an unnamed namespace) or do without them"
   fi
-done < <(find "$BUILD/CMakeFiles/stiletto_objects.dir" \( -name 'kernels_avx2.cpp.o' -o -name 'kernels_avx512.cpp.o' \))
+done < <(find "$BUILD/CMakeFiles/stiletto_objects.dir" \( -name '*kernels_avx2.cpp.o' -o -name '*kernels_avx512.cpp.o' \))

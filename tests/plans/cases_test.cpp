@@ -49,6 +49,23 @@ TEST_F(PublicCases, case_133) {
         {"a product of a product", "axes i=64 j=32 k=128 l=96", "matmul(%0, %1, over k): float64[i,l]",
          "arg1: float64[k,l] strides (1, 128)", "matmul(%2, %3, over l): float64[i,j]"});
   }
+  {
+    SCOPED_TRACE("attention of float64");
+    const Array q = spec({2, 64, 4, 32}, f64);
+    expect_explained(
+        [](const Array& a, const Array& b, const Array& c) { return stiletto::attention(a, b, c); },
+        {q, q, q},
+        {"q of attention is float64", "attention(%0, %1, %2", "float64[", "arg0: float64",
+         "strides (8192, 128, 32, 1)"});
+  }
+  {
+    SCOPED_TRACE("a convolution of float8");
+    const Array x = spec({1, 3, 8, 8}, DType::float8_e4m3), w = spec({5, 3, 3, 3}, DType::float8_e4m3);
+    EXPECT_THROW(stiletto::compile(
+                     {.target = Target::named("h200")},
+                     [](const Array& a, const Array& b) { return stiletto::conv(a, b); }, x, w),
+                 stiletto::DTypeError);
+  }
 }
 
 /// No engine takes two operands that are both broadcast; with one of them written out there is a plan, which

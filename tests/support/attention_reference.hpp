@@ -7,6 +7,14 @@
 
 namespace support {
 
+/// The elements of one head at one place of a sequence, in (batch, seq, heads, width).
+inline const Real* vector_of(const Tensor& t, std::int64_t b, std::int64_t s, std::int64_t h) {
+  return t.values.data() + ((b * t.shape[1] + s) * t.shape[2] + h) * t.shape[3];
+}
+inline Real* vector_of(Tensor& t, std::int64_t b, std::int64_t s, std::int64_t h) {
+  return t.values.data() + ((b * t.shape[1] + s) * t.shape[2] + h) * t.shape[3];
+}
+
 struct AttentionInput {
   Tensor q, k, v;
   Real scale = 1;
@@ -40,8 +48,8 @@ struct AttentionInput {
     return {bias->shape[0] == 1 ? 0 : b, bias->shape[1] == 1 ? 0 : h, i, j};
   }
   Real logit(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
-    Real sum = 0;
-    for (std::int64_t d = 0; d < head_dim(); ++d) sum += q.at({b, i, h, d}) * k.at({b, j, kv_head(h), d});
+    const Real *query = vector_of(q, b, i, h), *key = vector_of(k, b, j, kv_head(h));
+    const Real sum = std::inner_product(query, query + head_dim(), key, Real{0});
     return sum * scale + (bias ? bias->at(bias_at(b, h, i, j)) : 0);
   }
 };
@@ -92,12 +100,12 @@ inline AttentionOutput attention_reference(const AttentionInput& in) {
   each_query(in, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
     const AttentionRow row = attention_row(in, b, h, i);
     element(result.stats, {b, h, i, 0}) = row.log_sum;
-    for (std::int64_t e = 0; e < in.width(); ++e) {
-      Real sum = 0;
-      for (std::int64_t j = 0; j < in.seq_kv(); ++j)
-        if (row.weights[static_cast<std::size_t>(j)] != 0)
-          sum += row.weights[static_cast<std::size_t>(j)] * in.v.at({b, j, in.kv_head(h), e});
-      element(result.out, {b, i, h, e}) = sum;
+    Real* const out = vector_of(result.out, b, i, h);
+    for (std::int64_t j = 0; j < in.seq_kv(); ++j) {
+      const Real weight = row.weights[static_cast<std::size_t>(j)];
+      if (weight == 0) continue;
+      const Real* const value = vector_of(in.v, b, j, in.kv_head(h));
+      for (std::int64_t e = 0; e < in.width(); ++e) out[e] += weight * value[e];
     }
   });
   return result;
@@ -117,14 +125,17 @@ inline AttentionDerivatives attention_gradients(const AttentionInput& in, const 
   each_query(in, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
     const AttentionRow row = attention_row(in, b, h, i);
     const std::int64_t kv = in.kv_head(h);
+    const Real *upstream = vector_of(d_out, b, i, h), *query = vector_of(in.q, b, i, h);
     std::vector<Real> d_weight(row.weights.size());
     Real mean = 0;
     for (std::int64_t j = 0; j < in.seq_kv(); ++j) {
       const auto at = static_cast<std::size_t>(j);
       if (row.weights[at] == 0) continue;
+      const Real* const value = vector_of(in.v, b, j, kv);
+      Real* const dv = vector_of(g.dv, b, j, kv);
       for (std::int64_t e = 0; e < in.width(); ++e) {
-        d_weight[at] += d_out.at({b, i, h, e}) * in.v.at({b, j, kv, e});
-        element(g.dv, {b, j, kv, e}) += row.weights[at] * d_out.at({b, i, h, e});
+        d_weight[at] += upstream[e] * value[e];
+        dv[e] += row.weights[at] * upstream[e];
       }
       mean += row.weights[at] * d_weight[at];
     }
@@ -134,9 +145,11 @@ inline AttentionDerivatives attention_gradients(const AttentionInput& in, const 
       if (row.weights[at] == 0) continue;
       const Real d_logit = row.weights[at] * (d_weight[at] - mean);
       if (in.bias) element(g.dbias, in.bias_at(b, h, i, j)) += d_logit;
+      const Real* const key = vector_of(in.k, b, j, kv);
+      Real *const dq = vector_of(g.dq, b, i, h), *const dk = vector_of(g.dk, b, j, kv);
       for (std::int64_t d = 0; d < in.head_dim(); ++d) {
-        element(g.dq, {b, i, h, d}) += in.scale * d_logit * in.k.at({b, j, kv, d});
-        element(g.dk, {b, j, kv, d}) += in.scale * d_logit * in.q.at({b, i, h, d});
+        dq[d] += in.scale * d_logit * key[d];
+        dk[d] += in.scale * d_logit * query[d];
       }
     }
   });

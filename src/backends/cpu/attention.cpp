@@ -12,7 +12,7 @@
 namespace stiletto::detail::cpu {
 namespace {
 
-constexpr std::int64_t most_panels = 4;  // that read a tile of keys while it is in the cache
+constexpr std::int64_t most_panels = 8;  // that read a tile of keys while it is in the cache
 
 template <class T>
 struct PanelState {
@@ -148,7 +148,15 @@ void ForwardBlock<T>::run(std::int64_t batch_entry, std::int64_t head_kv, std::i
     const KeyRange loaded{std::max(tile, hull.first), std::min(tile + tile_keys, hull.last)};
     load_keys(k, problem_.k, batch_entry, head_kv, loaded, problem_.width_qk);
     load_keys(v, problem_.v, batch_entry, head_kv, loaded, problem_.width_v);
-    for (PanelState<T>& state : used) add_tile(state, loaded, k, v);
+    const KeyRange next{loaded.last, std::min(loaded.last + tile_keys, hull.last)};
+    KeyRange part{next.first, next.first};
+    for (std::size_t i = 0; i < panels; ++i) {
+      part = {part.last, next.first + (next.last - next.first) * static_cast<std::int64_t>(i + 1) /
+                                          static_cast<std::int64_t>(panels)};
+      prefetch_keys(problem_.k, batch_entry, head_kv, part);
+      prefetch_keys(problem_.v, batch_entry, head_kv, part);
+      add_tile(used[i], loaded, k, v);
+    }
   }
   for (PanelState<T>& state : used) finish(state);
 }

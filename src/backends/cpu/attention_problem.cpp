@@ -249,6 +249,18 @@ void load_keys(T* out, const TensorView& view, std::int64_t batch_entry, std::in
     load_row(out, view, element_offset(view, batch_entry, key, head_kv), width);
 }
 
+void prefetch_keys(const TensorView& view, std::int64_t batch_entry, std::int64_t head_kv,
+                   const KeyRange& keys) {
+  constexpr std::int64_t line = 64;
+  if (view.strides[3] != 1) return;
+  for (std::int64_t key = keys.first; key < keys.last; ++key) {
+    const std::byte* const row =
+        view.data + byte_offset(view.dtype, element_offset(view, batch_entry, key, head_kv));
+    for (std::int64_t i = 0; i < byte_offset(view.dtype, view.shape[3]); i += line)
+      __builtin_prefetch(row + i, 0, 2);
+  }
+}
+
 template struct Panel<float>;
 template struct Panel<double>;
 template void load_row(float*, const TensorView&, std::int64_t, std::int64_t);

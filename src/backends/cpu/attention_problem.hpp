@@ -108,6 +108,10 @@ template <class T>
 void load_keys(T* out, const TensorView& view, std::int64_t batch_entry, std::int64_t head_kv,
                const KeyRange& keys, std::int64_t width);
 
+/// Asks for rows that will be loaded: those of one head lie far apart, which the processor does not foresee.
+void prefetch_keys(const TensorView& view, std::int64_t batch_entry, std::int64_t head_kv,
+                   const KeyRange& keys);
+
 /// Calls f with float or double: what the operands' dtype is computed in.
 template <class F>
 void with_computing_type(DType dtype, F f) {

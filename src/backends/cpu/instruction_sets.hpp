@@ -8,17 +8,20 @@
 
 namespace stiletto::detail::cpu {
 
-/// Body::run has to be always inlined, so that it is compiled with the target of what calls it.
+/// Body::run<bytes of a vector> has to be always inlined, so that it is compiled with the target of what
+/// calls it.
 template <class Body, class Function>
 struct InstructionSets;
 
 template <class Body, class... Arguments>
 struct InstructionSets<Body, void(Arguments...)> {
-  static void baseline(Arguments... arguments) { Body::run(arguments...); }
+  static void baseline(Arguments... arguments) { Body::template run<16>(arguments...); }
 #if defined(__x86_64__)
-  [[gnu::target("arch=x86-64-v3")]] static void avx2(Arguments... arguments) { Body::run(arguments...); }
+  [[gnu::target("arch=x86-64-v3")]] static void avx2(Arguments... arguments) {
+    Body::template run<32>(arguments...);
+  }
   [[gnu::target("arch=x86-64-v4,prefer-vector-width=512")]] static void avx512(Arguments... arguments) {
-    Body::run(arguments...);
+    Body::template run<64>(arguments...);
   }
 #endif
   static void (*choose())(Arguments...) {

@@ -15,12 +15,11 @@
 namespace stiletto::detail::cpu {
 namespace {
 
-constexpr int lanes = 16;
+constexpr int lanes = 32;  // of a sum, whatever the processor's vectors
 
-/// 16 elements, and the same in double; the compiler cuts them into what the processor has.
-template <class T>
-using Vector [[gnu::vector_size(lanes * sizeof(T))]] = T;
-using Sums = Vector<double>;
+/// As many T as doubles fit into `bytes`.
+template <class T, int bytes>
+using Vector [[gnu::vector_size(bytes / 8 * sizeof(T))]] = T;
 
 /// Into a parameter: how a vector is returned depends on the instruction set.
 template <class V, class T>
@@ -28,25 +27,37 @@ template <class V, class T>
   std::memcpy(&v, x, sizeof v);
 }
 
-[[gnu::always_inline]] inline double total(const Sums& sums) {
-  double lane[lanes];
-  std::memcpy(lane, &sums, sizeof sums);
-  for (int half = lanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
-  return lane[0];
-}
+/// Sums of doubles in lanes.
+template <int bytes>
+struct Sums {
+  using Wide = Vector<double, bytes>;
+  static constexpr int width = bytes / 8, vectors = lanes / width;
+  Wide vector[vectors] = {};
+
+  [[gnu::always_inline]] double total() const {
+    double lane[lanes];
+    std::memcpy(lane, vector, sizeof lane);
+    for (int half = lanes / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
+    return lane[0];
+  }
+};
 
 template <class T>
 struct SumLoop {
+  template <int bytes>
   [[gnu::always_inline]] static void run(double* out, const T* x, std::int64_t n) {
-    Sums sums{};
+    using Lanes = Sums<bytes>;
+    Lanes sums;
     std::int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
-      Vector<T> v;
-      load_vector(v, x + i);
-      sums += __builtin_convertvector(v, Sums);
-    }
-    double sum = total(sums);
+    for (; i + lanes <= n; i += lanes)
+#pragma GCC unroll 16
+      for (int part = 0; part < Lanes::vectors; ++part) {
+        Vector<T, bytes> v;
+        load_vector(v, x + i + part * Lanes::width);
+        sums.vector[part] += __builtin_convertvector(v, typename Lanes::Wide);
+      }
+    double sum = sums.total();
     for (; i < n; ++i) sum += static_cast<double>(x[i]);
     *out = sum;
   }
@@ -54,16 +65,20 @@ struct SumLoop {
 
 template <class T>
 struct SquaresLoop {
+  template <int bytes>
   [[gnu::always_inline]] static void run(double* out, const T* x, std::int64_t n, Mean<T> mean) {
-    Sums sums{};
+    using Lanes = Sums<bytes>;
+    Lanes sums;
     std::int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
-      Vector<T> v;
-      load_vector(v, x + i);
-      const Sums d = __builtin_convertvector(v - mean.high - mean.low, Sums);
-      sums += d * d;
-    }
-    double sum = total(sums);
+    for (; i + lanes <= n; i += lanes)
+#pragma GCC unroll 16
+      for (int part = 0; part < Lanes::vectors; ++part) {
+        Vector<T, bytes> v;
+        load_vector(v, x + i + part * Lanes::width);
+        const auto d = __builtin_convertvector(v - mean.high - mean.low, typename Lanes::Wide);
+        sums.vector[part] += d * d;
+      }
+    double sum = sums.total();
     for (; i < n; ++i) {
       const double d = static_cast<double>(x[i] - mean.high - mean.low);
       sum += d * d;
@@ -74,6 +89,7 @@ struct SquaresLoop {
 
 template <class T>
 struct NormaliseLoop {
+  template <int bytes>
   [[gnu::always_inline]] static void run(T* y, const T* x, std::int64_t n, Mean<T> mean, T factor,
                                          const T* scale, const T* bias) {
     if (bias == nullptr) {
@@ -88,6 +104,7 @@ struct NormaliseLoop {
 
 template <class T>
 struct TransformLoop {
+  template <int bytes>
   [[gnu::always_inline]] static void run(T* y, const T* x, std::int64_t n, Mean<T> mean, T factor, T bias) {
     STILETTO_INDEPENDENT
     for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean.high - mean.low) * factor + bias;
@@ -96,23 +113,28 @@ struct TransformLoop {
 
 template <class T, bool scaled>
 struct GradientSumsLoop {
+  template <int bytes>
   [[gnu::always_inline]] static void run(double* out, const T* dy, const T* x, const T* scale, std::int64_t n,
                                          T mean) {
-    Sums sums{}, products{};
+    using Lanes = Sums<bytes>;
+    Lanes sums, products;
     std::int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
-      Vector<T> g, v, factor;
-      load_vector(g, dy + i);
-      load_vector(v, x + i);
-      if constexpr (scaled) {
-        load_vector(factor, scale + i);
-        g *= factor;
+    for (; i + lanes <= n; i += lanes)
+#pragma GCC unroll 16
+      for (int part = 0; part < Lanes::vectors; ++part) {
+        const std::int64_t at = i + part * Lanes::width;
+        Vector<T, bytes> g, v, factor;
+        load_vector(g, dy + at);
+        load_vector(v, x + at);
+        if constexpr (scaled) {
+          load_vector(factor, scale + at);
+          g *= factor;
+        }
+        const auto wide = __builtin_convertvector(g, typename Lanes::Wide);
+        sums.vector[part] += wide;
+        products.vector[part] += wide * __builtin_convertvector(v - mean, typename Lanes::Wide);
       }
-      const Sums wide = __builtin_convertvector(g, Sums);
-      sums += wide;
-      products += wide * __builtin_convertvector(v - mean, Sums);
-    }
-    double sum = total(sums), product = total(products);
+    double sum = sums.total(), product = products.total();
     for (; i < n; ++i) {
       const double g = static_cast<double>(scaled ? dy[i] * scale[i] : dy[i]);
       sum += g;
@@ -125,6 +147,7 @@ struct GradientSumsLoop {
 
 template <class T, bool scaled>
 struct GradientLoop {
+  template <int bytes>
   [[gnu::always_inline]] static void run(T* dx, const T* dy, const T* x, const T* scale, std::int64_t n,
                                          typename NormLoops<T>::Gradient by) {
     STILETTO_INDEPENDENT
@@ -137,6 +160,7 @@ struct GradientLoop {
 
 template <class T>
 struct ColumnsLoop {
+  template <int bytes>
   [[gnu::always_inline]] static void run(double* dscale, double* dbias, const T* dy, const T* x,
                                          std::int64_t n, T mean, T factor) {
     STILETTO_INDEPENDENT

@@ -14,8 +14,12 @@ inline constexpr std::int64_t segment = 4096;  // elements of a row at hand; a m
 struct Rows {
   Rows(const TensorView& v, std::size_t axes)
       : view(v),
-        rows(axis_group(v, 0, v.shape.size() - axes)),
-        columns(axis_group(v, v.shape.size() - axes, v.shape.size())) {}
+        rows(axis_group(v, 0, leading(v, axes))),
+        columns(axis_group(v, leading(v, axes), v.shape.size())) {}
+  /// A result that nobody wants has no axes.
+  static std::size_t leading(const TensorView& v, std::size_t axes) {
+    return v.data == nullptr ? 0 : v.shape.size() - axes;
+  }
   const TensorView& view;
   AxisGroup rows, columns;
 };

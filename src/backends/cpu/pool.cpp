@@ -97,6 +97,7 @@ template <class T, bool maximum>
 /// One row of the output: its last axis by the lanes.
 template <class T, bool maximum>
 struct PoolRow {
+  template <int bytes>
   [[gnu::always_inline]] static void run(T* to, const T* in, const PoolShape* shape, std::int64_t d,
                                          std::int64_t h) {
     const PoolShape& s = *shape;

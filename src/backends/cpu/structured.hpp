@@ -13,7 +13,7 @@ namespace stiletto::detail::cpu {
 
 /// What a kernel reads or writes: any strides, in elements, 0 and negative ones included.
 struct TensorView {
-  std::byte* data = nullptr;  // the first element; of results null where nobody wants it
+  std::byte* data = nullptr;  // the first element; null, without axes, of a result that nobody wants
   DType dtype = DType::float32;
   Shape shape;
   Strides strides;
