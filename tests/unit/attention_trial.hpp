@@ -16,7 +16,7 @@
 #include "backends/cpu/structured.hpp"
 #include "core/dtype_info.hpp"
 
-namespace stiletto::detail::cpu::test {
+namespace stiletto::detail::cpu::attention_test {
 
 using Random = std::mt19937;
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -321,4 +321,4 @@ class Trial {
   }
 };
 
-}  // namespace stiletto::detail::cpu::test
+}  // namespace stiletto::detail::cpu::attention_test

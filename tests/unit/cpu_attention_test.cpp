@@ -7,7 +7,7 @@
 #include "backends/cpu/attention_kernels.hpp"
 #include "core/parallel.hpp"
 
-namespace stiletto::detail::cpu::test {
+namespace stiletto::detail::cpu::attention_test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -385,4 +385,4 @@ TEST(CpuAttention, ExponentialsAreAccurate) {
 }
 
 }  // namespace
-}  // namespace stiletto::detail::cpu::test
+}  // namespace stiletto::detail::cpu::attention_test
