@@ -59,7 +59,8 @@ def check_vectors(program, expected, dtype, options=()):
     lengths = np.sqrt((found**2).sum(axis=1))
     assert abs(lengths - 1).max() < 1e-3, f"a vector has length {lengths[abs(lengths - 1).argmax()]}"
     cosines = (found * expected).sum(axis=1) / lengths
-    print(f"{dtype}: smallest cosine to the reference {cosines.min():.7f}, largest difference {abs(found - expected).max():.1e}")
+    difference = abs(found - expected).max()
+    print(f"{dtype}: smallest cosine to the reference {cosines.min():.7f}, largest difference {difference:.1e}")
     assert cosines.min() >= BOUNDS[dtype], f"sentence {cosines.argmin() + 1} is off"
     return found
 
