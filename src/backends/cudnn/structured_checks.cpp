@@ -178,7 +178,8 @@ class Checks {
                             narrow_only() ? "" : " and float32", ", not of ", dtype, "; cast the operands")};
     for (const std::size_t operand : {q, q + 2})
       if (const std::int64_t width = extent(operand, 3); width % 8 != 0)
-        throw NotLowered{text(operand_name(value_, operand), " of ", name(), " has a last axis of ", width,
+        throw NotLowered{text(operand_name(value_, operand), " of ", name(), " has ",
+                              operand == q ? "head_dim " : "width ", width,
                               ", and cuDNN takes multiples of 8; pad it with zeros")};
     for (const Store& store : graph_.stores) {
       const Value& stored = graph_.values[store.value];
