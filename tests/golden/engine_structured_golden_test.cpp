@@ -137,7 +137,7 @@ TEST(EngineStructured, refused_attention) {
 not a node attention: a bottom_right mask with 16 queries and 8 keys, of which the first queries see nothing; cuDNN takes it only with seq_len_q and seq_len_kv
 not a node attention: a window with 16 queries and 8 keys; cuDNN takes more queries than keys only with seq_len_q and seq_len_kv
 not a node attention: q of attention is float64, and cuDNN has no float64 outside of products
-not a node attention: q of attention has a last axis of 60, and cuDNN takes multiples of 8; pad it with zeros
+not a node attention: q of attention has head_dim 60, and cuDNN takes multiples of 8; pad it with zeros
 not a node attention: a bottom_right mask and a bias, which cuDNN does not take together; let the bias have minus infinity where the mask would be, and leave causal out
 not a node attention: relu of what attention computes, which cuDNN only stores; compute it in a call of its own
 not a node attention: q of attention is computed (by relu), and cuDNN reads it from memory; store it first and pass it
