@@ -227,6 +227,7 @@ TEST(PublicCases, case_41) {
   ASSERT_EQ(expanded.strides()[3], 0);
   const Arrays written = backward(t.arrays, expanded.copy());
   std::vector<AttentionRow> rows;
+  rows.reserve(16);
   for (std::int64_t h = 0; h < 16; ++h) rows.push_back(attention_row(t.input, 0, h, 0));
   const Tensor dv = tabulate(bf16, {1, 1024, 16, 64}, [&](const Extents& i) {
     return rows[static_cast<std::size_t>(i[2])].weights[static_cast<std::size_t>(i[1])];
