@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/array_body.hpp"
+#include "core/thread_own.hpp"
 
 namespace stiletto::detail {
 
@@ -35,10 +36,10 @@ class FrameLease {
   FrameLease() : frame_(take()) {}
   ~FrameLease() {
     frame_->output_arrays.clear();
-    if (own_)
+    if (stack_ == nullptr)
       delete frame_;
     else
-      --stack().depth;
+      --stack_->depth;
   }
   FrameLease(const FrameLease&) = delete;
   FrameLease& operator=(const FrameLease&) = delete;
@@ -49,27 +50,14 @@ class FrameLease {
   struct Stack {
     std::vector<std::unique_ptr<CallFrame>> frames;
     std::size_t depth = 0;
-    ~Stack() { gone() = true; }
   };
-  /// Whether this thread's stack has been destroyed: plain data, so it can still be read then.
-  static bool& gone() {
-    thread_local bool gone = false;
-    return gone;
-  }
-  static Stack& stack() {
-    thread_local Stack stack;
-    return stack;
-  }
   CallFrame* take() {
-    if (gone()) {
-      own_ = true;
-      return new CallFrame;
-    }
-    Stack& s = stack();
+    if (stack_ == nullptr) return new CallFrame;
+    Stack& s = *stack_;
     if (s.depth == s.frames.size()) s.frames.push_back(std::make_unique<CallFrame>());
     return s.frames[s.depth++].get();
   }
-  bool own_ = false;
+  Stack* stack_ = ThreadOwn<Stack>::get();
   CallFrame* frame_;
 };
 

@@ -25,6 +25,7 @@ using stiletto::Device;
 using stiletto::from_cudnn_graph;
 using stiletto::spec;
 using stiletto::Target;
+using support::Attention;
 using support::Layer;
 using unit::expect_text;
 namespace detail = stiletto::detail;
@@ -46,13 +47,14 @@ Array pretended(std::uintptr_t address, const stiletto::Shape& shape, DType dtyp
   return detail::ArrayAccess::make(std::move(body));
 }
 
-/// The layer for an H200, with a plan or on its way to one.
-support::NativeGraph for_h200(const Layer& layer) {
+/// The graph for an H200, with a plan or on its way to one.
+template <class Described>
+support::NativeGraph for_h200(const Described& described) {
   (void)stiletto::cudnn_version();
-  const auto graph = layer.describe();
+  const auto graph = support::empty_graph();
   const Target h200 = Target::named("h200");
   support::set_target(graph, h200.to_json(), detail::TargetAccess::properties(h200).sm);
-  return graph;
+  return described.describe(graph);
 }
 using Function = Array(Array, Array, Array, Array);
 const std::vector<std::int64_t> inputs{Layer::x, Layer::w, Layer::bias, Layer::factor}, outputs{Layer::y};
@@ -177,7 +179,7 @@ TEST_F(Frontend, graphs_without_one) {
 // ---- graphs of the program's own ----
 
 TEST_F(Frontend, a_described_graph_is_built) {
-  const auto graph = for_h200({});
+  const auto graph = for_h200(Layer{});
   const auto f = from_cudnn_graph<Function>(graph, inputs, outputs);
   EXPECT_EQ(f.workspace(), static_cast<std::size_t>(support::workspace_of(graph)));
   EXPECT_EQ(stiletto::cudnn_graph(f.graph()), graph);
@@ -210,7 +212,7 @@ TEST_F(Frontend, a_described_graph_is_built) {
 }
 
 TEST_F(Frontend, a_plan_that_is_there_is_kept) {
-  const auto graph = for_h200({});
+  const auto graph = for_h200(Layer{});
   support::build(graph, nullptr);
   const std::string plan = support::plan_of(graph);
   const auto f = from_cudnn_graph<Function>(graph, inputs, outputs);
@@ -218,8 +220,43 @@ TEST_F(Frontend, a_plan_that_is_there_is_kept) {
   EXPECT_EQ(support::plan_of(graph), plan);
 }
 
+// Validation leaves the types that the program did not set to lowering, which turns the shapes of K and V.
+TEST_F(Frontend, attention_however_far_it_has_been_built) {
+  using Results = std::pair<Array, Array>(Array, Array, Array);
+  for (const int steps : {0, 1, 2}) {
+    const auto graph = for_h200(Attention{});
+    if (steps == 1) support::lower(graph, nullptr);
+    if (steps == 2) support::build(graph, nullptr);
+    const auto f = from_cudnn_graph<Results>(graph, {Attention::q, Attention::k, Attention::v},
+                                             {Attention::o, Attention::stats});
+    const std::string text = f.graph().to_string();
+    for (const char* const line :
+         {"arg0 = uid 1 (Q): float16(1, 2, 64, 32)\n", "arg1 = uid 2 (K): float16(1, 2, 96, 32)\n",
+          "arg2 = uid 3 (V): float16(1, 2, 96, 32)\n", "out0 = uid 4 (attention::O): float16(1, 2, 64, 32)\n",
+          "out1 = uid 5 (attention::Stats): float32(1, 2, 64, 1)\n"})
+      plans::expect_part(text, line);
+  }
+}
+
+TEST_F(Frontend, the_backward_of_attention_however_far_it_has_been_built) {
+  using Slopes = std::array<Array, 3>(Array, Array, Array, Array, Array, Array);
+  for (const int steps : {0, 1, 2}) {
+    const auto graph = for_h200(Attention{.backward = true});
+    if (steps == 1) support::lower(graph, nullptr);
+    if (steps == 2) support::build(graph, nullptr);
+    const auto f = from_cudnn_graph<Slopes>(
+        graph, {Attention::q, Attention::k, Attention::v, Attention::o, Attention::d_o, Attention::stats},
+        {Attention::d_q, Attention::d_k, Attention::d_v});
+    const std::string text = f.graph().to_string();
+    for (const char* const line :
+         {"arg1 = uid 2 (K): float16(1, 2, 96, 32)\n", "arg2 = uid 3 (V): float16(1, 2, 96, 32)\n",
+          "out2 = uid 9 (backward::dV): float16(1, 2, 96, 32)\n"})
+      plans::expect_part(text, line);
+  }
+}
+
 TEST_F(Frontend, it_is_saved_and_loaded) {
-  const auto f = from_cudnn_graph<Function>(for_h200({}), inputs, outputs);
+  const auto f = from_cudnn_graph<Function>(for_h200(Layer{}), inputs, outputs);
   const auto path =
       std::filesystem::temp_directory_path() / ("stiletto_foreign_" + std::to_string(::getpid()));
   f.save(path);
@@ -244,12 +281,12 @@ TEST_F(Frontend, it_is_saved_and_loaded) {
 TEST_F(Frontend, results_of_any_number) {
   using One = std::tuple<Array>(Array, Array, Array, Array);
   using Many = std::vector<Array>(Array, Array, Array, Array);
-  EXPECT_NO_THROW(from_cudnn_graph<One>(for_h200({}), inputs, outputs));
-  EXPECT_NO_THROW(from_cudnn_graph<Many>(for_h200({}), inputs, outputs));
+  EXPECT_NO_THROW(from_cudnn_graph<One>(for_h200(Layer{}), inputs, outputs));
+  EXPECT_NO_THROW(from_cudnn_graph<Many>(for_h200(Layer{}), inputs, outputs));
 }
 
 TEST_F(Frontend, its_pointers) {
-  const auto f = from_cudnn_graph<Function>(for_h200({}), inputs, outputs);
+  const auto f = from_cudnn_graph<Function>(for_h200(Layer{}), inputs, outputs);
   const Array x = pretended(0x10000, {1, 64, 128}, f16), w = pretended(0x20000, {1, 128, 96}, f16),
               bias = pretended(0x30000, {1, 1, 96}, f16);
   const auto executable = detail::Executable::of(f.graph(), "test");
@@ -274,7 +311,7 @@ TEST_F(Frontend, its_pointers) {
 }
 
 TEST_F(Frontend, arguments_are_checked) {
-  const auto f = from_cudnn_graph<Function>(for_h200({}), inputs, outputs);
+  const auto f = from_cudnn_graph<Function>(for_h200(Layer{}), inputs, outputs);
   const Array x = pretended(0x10000, {1, 64, 128}, f16), w = pretended(0x20000, {1, 128, 96}, f16),
               bias = pretended(0x30000, {1, 1, 96}, f16);
   expect_text(
@@ -298,15 +335,16 @@ TEST_F(Frontend, what_a_signature_does_not_fit) {
   expect_text([] { from_cudnn_graph<Function>(nullptr, inputs, outputs); },
               "ArgumentError: from_cudnn_graph: the graph is a null pointer");
   expect_text(
-      [] { from_cudnn_graph<Function>(for_h200({}), inputs, outputs, Device::cpu()); },
+      [] { from_cudnn_graph<Function>(for_h200(Layer{}), inputs, outputs, Device::cpu()); },
       "ArgumentError: from_cudnn_graph: the device is cpu; cuDNN's graphs run on a GPU: Device::cuda(0)");
   expect_text(
-      [] { from_cudnn_graph<Array(Array)>(for_h200({}), inputs, outputs); },
+      [] { from_cudnn_graph<Array(Array)>(for_h200(Layer{}), inputs, outputs); },
       "ArgumentError: from_cudnn_graph: the signature has 1 argument, and 4 inputs are listed; give one uid "
       "for each, in order");
   expect_text(
       [] {
-        from_cudnn_graph<std::pair<Array, Array>(Array, Array, Array, Array)>(for_h200({}), inputs, outputs);
+        from_cudnn_graph<std::pair<Array, Array>(Array, Array, Array, Array)>(for_h200(Layer{}), inputs,
+                                                                              outputs);
       },
       "ArgumentError: from_cudnn_graph: the signature has 2 results, and 1 output is listed; give one uid "
       "for "
@@ -317,7 +355,14 @@ TEST_F(Frontend, uids_that_do_not_fit) {
   auto refused = [](const Layer& layer, std::vector<std::int64_t> in, std::vector<std::int64_t> out,
                     const std::string& text) {
     using Any = std::vector<Array>(Array, Array, Array, Array);
-    expect_text([&] { from_cudnn_graph<Any>(for_h200(layer), in, out); }, text);
+    expect_text(
+        [&] {
+          if (in.size() == 3)
+            from_cudnn_graph<std::vector<Array>(Array, Array, Array)>(for_h200(layer), in, out);
+          else
+            from_cudnn_graph<Any>(for_h200(layer), in, out);
+        },
+        text);
   };
   refused({}, {Layer::x, Layer::w, Layer::bias, 99}, outputs,
           "ArgumentError: from_cudnn_graph: the graph has no tensor with uid 99; give tensors theirs with "
@@ -344,7 +389,7 @@ TEST_F(Frontend, uids_that_do_not_fit) {
           "ArgumentError: from_cudnn_graph: uid 21 (y) is written with strides (6400, 100, 1) for shape (1, "
           "64, 96), "
           "which leave gaps; outputs are allocated dense, in any order of axes");
-  refused({}, {Layer::x, Layer::w, Layer::bias, Layer::unused}, outputs,
+  refused({}, {Layer::x, Layer::w, Layer::bias}, outputs,
           "ArgumentError: from_cudnn_graph: uid 14 (factor) is read by the graph and not listed; list it "
           "among the "
           "inputs, or give the number a value in the graph");
@@ -352,6 +397,10 @@ TEST_F(Frontend, uids_that_do_not_fit) {
           "ArgumentError: from_cudnn_graph: uid 41 (spare) is not used by the graph; leave it out");
   refused({.unused_has_type = false}, {Layer::x, Layer::w, Layer::bias, Layer::unused}, outputs,
           "ArgumentError: from_cudnn_graph: uid 41 (spare) is not used by the graph; leave it out");
+  refused({.unused_has_type = false, .has_types = false}, {Layer::x, Layer::w, Layer::bias, Layer::unused},
+          outputs,
+          "DTypeError: from_cudnn_graph: uid 41 (spare) has no data type; give it one with set_data_type, or "
+          "the graph with set_io_data_type");
   refused(
       {}, inputs, {},
       "ArgumentError: from_cudnn_graph: uid 21 (y) is written by the graph and not listed; list it among the "
@@ -360,10 +409,11 @@ TEST_F(Frontend, uids_that_do_not_fit) {
 
 TEST_F(Frontend, a_graph_without_an_engine) {
   try {
-    from_cudnn_graph<Function>(for_h200({.in_float64 = true}), inputs, outputs);
+    from_cudnn_graph<Function>(for_h200(Layer{.in_float64 = true}), inputs, outputs);
     FAIL() << "there is a plan";
   } catch (const stiletto::UnsupportedGraphError& error) {
     EXPECT_FALSE(error.reasons.empty());
+    EXPECT_EQ(error.target, "NVIDIA H200 (sm_90)");
     EXPECT_NE(error.graph.find("arg0: float64[i,j]"), std::string::npos) << error.what();
   }
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
 
 #include "backends/cudnn/libraries.hpp"
 #include "compiler/backend.hpp"
@@ -60,6 +61,8 @@ TEST_F(PlanOptions, max_workspace) {
     options.max_workspace = limit;
     EXPECT_LE(stiletto::compile(options, product, a, b).workspace(), limit);
   }
+  EXPECT_EQ(stiletto::compile(options, product, a, b).workspace(), unlimited);
+  options.max_workspace = std::numeric_limits<std::size_t>::max();
   EXPECT_EQ(stiletto::compile(options, product, a, b).workspace(), unlimited);
 }
 

@@ -50,8 +50,14 @@ int cudaUserObjectCreate(UserObject** object, void* pointer, void (*destroy)(voi
   return ok;
 }
 int cudaGraphRetainUserObject(Graph* graph, UserObject* object, unsigned /*count*/, unsigned flags) {
+  const Call call("GraphRetainUserObject");
+  if (call.error() != ok) return call.error();
   if (flags != 1) ++object->references;  // 1: the caller's reference moves
   graph->objects.push_back(object);
+  return ok;
+}
+int cudaUserObjectRelease(UserObject* object, unsigned /*count*/) {
+  release(object);
   return ok;
 }
 int cudaGraphInstantiate(Graph** executable, Graph* graph, unsigned long long /*flags*/) {

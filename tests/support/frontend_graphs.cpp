@@ -19,15 +19,18 @@ void check(fe::error_t status) {
 
 int frontend_version() { return CUDNN_FRONTEND_VERSION; }
 
-NativeGraph Layer::describe() const {
-  auto graph = std::make_shared<fe::graph::Graph>();
+NativeGraph empty_graph() { return std::make_shared<fe::graph::Graph>(); }
+
+NativeGraph Layer::describe(NativeGraph graph) const {
   const auto type = in_float64 ? fe::DataType_t::DOUBLE : fe::DataType_t::HALF;
   const auto inner = in_float64 ? fe::DataType_t::DOUBLE : fe::DataType_t::FLOAT;
-  graph->set_io_data_type(type).set_intermediate_data_type(inner).set_compute_data_type(inner);
+  graph->set_intermediate_data_type(inner).set_compute_data_type(inner);
+  if (has_types) graph->set_io_data_type(type);
   auto input = [&](std::int64_t uid, const char* name, std::int64_t rows, std::int64_t columns) {
     return graph->tensor(fe::graph::Tensor_attributes()
                              .set_uid(uid)
                              .set_name(name)
+                             .set_data_type(has_types ? fe::DataType_t::NOT_SET : type)
                              .set_dim({1, rows, columns})
                              .set_stride({rows * columns, columns, 1}));
   };
@@ -44,6 +47,7 @@ NativeGraph Layer::describe() const {
                             ? graph->pointwise(positive, c, pointwise(fe::PointwiseMode_t::CMP_GT))
                             : graph->pointwise(positive, scale, pointwise(fe::PointwiseMode_t::MUL));
   result->set_uid(y).set_name("y").set_output(true);
+  if (!has_types) result->set_data_type(type);
   if (output == Output::bits) result->set_data_type(fe::DataType_t::BOOLEAN);
   if (output == Output::transposed) result->set_dim({1, 64, 96}).set_stride({64 * 96, 1, 64});
   if (output == Output::gaps) result->set_dim({1, 64, 96}).set_stride({64 * 100, 100, 1});
@@ -56,6 +60,44 @@ NativeGraph Layer::describe() const {
   return graph;
 }
 
+NativeGraph Attention::describe(NativeGraph graph) const {
+  graph->set_io_data_type(fe::DataType_t::HALF)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  const auto rows = [](fe::graph::Tensor_attributes& tensor, std::int64_t count) -> auto& {
+    return tensor.set_dim({1, 2, count, 32}).set_stride({64 * count, 32 * count, 32, 1});
+  };
+  const auto input = [&](std::int64_t uid, const char* name, std::int64_t count) {
+    fe::graph::Tensor_attributes tensor;
+    return graph->tensor(rows(tensor.set_uid(uid).set_name(name), count));
+  };
+  const auto output = [&](const Tensor& tensor, std::int64_t uid, std::int64_t count) {
+    rows(tensor->set_output(true).set_uid(uid), count);
+  };
+  const Tensor a = input(q, "Q", 64), b = input(k, "K", 96), c = input(v, "V", 96);
+  if (!backward) {
+    const auto [result, statistics] = graph->sdpa(
+        a, b, c,
+        fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true).set_attn_scale(0.125F));
+    output(result, o, 64);
+    statistics->set_output(true).set_uid(stats).set_data_type(fe::DataType_t::FLOAT);
+    return graph;
+  }
+  const Tensor result = input(o, "O", 64), slope = input(d_o, "dO", 64);
+  const Tensor statistics = graph->tensor(fe::graph::Tensor_attributes()
+                                              .set_uid(stats)
+                                              .set_data_type(fe::DataType_t::FLOAT)
+                                              .set_dim({1, 2, 64, 1})
+                                              .set_stride({128, 64, 1, 1}));
+  const auto slopes =
+      graph->sdpa_backward(a, b, c, result, slope, statistics,
+                           fe::graph::SDPA_backward_attributes().set_name("backward").set_attn_scale(0.125F));
+  output(slopes[0], d_q, 64);
+  output(slopes[1], d_k, 96);
+  output(slopes[2], d_v, 96);
+  return graph;
+}
+
 void set_target(const NativeGraph& graph, const std::string& json, int sm) {
   auto properties = std::make_shared<fe::DeviceProperties>();
   check(properties->deserialize(std::vector<std::uint8_t>(json.begin(), json.end())));
@@ -63,9 +105,13 @@ void set_target(const NativeGraph& graph, const std::string& json, int sm) {
   graph->set_sm_version(sm);
 }
 
-void build(const NativeGraph& graph, cudnnContext* handle) {
+void lower(const NativeGraph& graph, cudnnContext* handle) {
   check(graph->validate());
   check(handle != nullptr ? graph->build_operation_graph(handle) : graph->build_operation_graph());
+}
+
+void build(const NativeGraph& graph, cudnnContext* handle) {
+  lower(graph, handle);
   check(graph->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}));
   check(graph->build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE));
 }

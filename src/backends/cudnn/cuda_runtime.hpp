@@ -5,6 +5,8 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <optional>
+
 #include "backends/cudnn/libraries.hpp"
 
 namespace stiletto::detail::cudnn {
@@ -64,6 +66,14 @@ class BesideCapture {
  private:
   cudaStreamCaptureMode mode_;
 };
+
+/// Ends the life of a plan of cuDNN's, which may unload kernels; `present`: of a GPU that is here.
+template <class Owner>
+void unload(Owner& owner, bool present) {
+  std::optional<BesideCapture> beside;
+  if (present && !cuda_is_gone()) beside.emplace();
+  owner.reset();
+}
 
 enum class Capture {
   none,

@@ -18,6 +18,7 @@
 #include "core/device_memory.hpp"
 #include "core/dtype_info.hpp"
 #include "core/text.hpp"
+#include "core/thread_own.hpp"
 #include "graph/op_table.hpp"
 #include "stiletto/error.hpp"
 
@@ -47,16 +48,7 @@ CudnnPlan::CudnnPlan(EngineGraph graph, std::unique_ptr<const BuiltGraph> built,
   }
 }
 
-CudnnPlan::~CudnnPlan() {
-  if (!present_ || cuda_is_gone()) return;
-  const BesideCapture beside;  // kernels may be unloaded
-  built_.reset();
-}
-
-CudnnPlan::Frame& CudnnPlan::frame_of_thread() {
-  thread_local Frame frame;
-  return frame;
-}
+CudnnPlan::~CudnnPlan() { unload(built_, present_); }
 
 template <class Memory>
 void CudnnPlan::bind(Frame& frame, const Memory& memory, std::span<const ScalarValue> scalars) const {
@@ -89,7 +81,9 @@ void CudnnPlan::execute(const Invocation& invocation) const {
   const StreamKey key = use_current_stream(device_);
   keep_with_capture(key, invocation);
   CUstream_st* const stream = key.handle;
-  Frame& frame = frame_of_thread();
+  Frame late;
+  Frame* const kept = ThreadOwn<Frame>::get();
+  Frame& frame = kept != nullptr ? *kept : late;
   bind_invocation(frame, invocation);
   if (checking() && !key.is_captured()) check_values(graph_, frame.pointers, device_);
   built_->execute(handle_for(device_, stream), frame.pointers,

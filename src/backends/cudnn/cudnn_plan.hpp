@@ -67,12 +67,11 @@ class CudnnPlan : public Plan {
     std::size_t at;  // in pointers_
     const EngineTensor* tensor;
   };
-  /// The pointers and numbers of one execution; a thread reuses its own.
+  /// The pointers and numbers of one execution.
   struct Frame {
     std::vector<void*> pointers;
     std::vector<float> numbers;
   };
-  static Frame& frame_of_thread();
 
   void bind_invocation(Frame& frame, const Invocation& invocation) const;
   template <class Memory>

@@ -63,6 +63,8 @@ class ForeignGraph {
   bool build_plan(cudnnContext* handle, std::vector<EngineReason>& reasons);
   ForeignTensor look_up(std::int64_t uid, bool output) const;
   void check_complete() const;
+  /// Once lowered, which may give tensors without a type another one than the graph's.
+  void settle_dtypes();
 
   std::shared_ptr<cudnn_frontend::graph::Graph> graph_;
   std::vector<ForeignTensor> inputs_, outputs_;

@@ -36,7 +36,45 @@ class Insides : public fe::graph::Graph {
   static std::int64_t chosen_plan(const fe::graph::Graph& graph) {
     return (graph.*&Insides::plans).candidate;
   }
+  /// Whether lowering the graph has exchanged the tensor's last two axes: attention does that to K, and its
+  /// backward to V as well, in the tensors that the program described.
+  static bool is_turned(const fe::graph::Graph& graph, std::int64_t uid) {
+    using Forward = fe::graph::SDPA_attributes::input_names;
+    using Backward = fe::graph::SDPA_backward_attributes::input_names;
+    using Backward8 = fe::graph::SDPA_fp8_backward_attributes::input_names;
+    bool turned = false;
+    for (const auto& node : graph.*&Insides::sub_nodes) {
+      if (const auto* forward = dynamic_cast<const fe::graph::CompositeSDPANode*>(node.get())) {
+        if (forward->is_paged_k()) continue;
+        turned ^= has(forward->attributes, Forward::K, uid);
+        if (forward->is_mxfp8_scaling()) turned ^= has(forward->attributes, Forward::Descale_K, uid);
+      } else if (const auto* backward =
+                     dynamic_cast<const fe::graph::CompositeSDPABackwardNode*>(node.get())) {
+        for (const auto name : {Backward::K, Backward::V}) turned ^= has(backward->attributes, name, uid);
+      } else if (const auto* backward8 = dynamic_cast<const fe::graph::SDPAFP8BackwardNode*>(node.get())) {
+        for (const auto name : {Backward8::K, Backward8::V}) turned ^= has(backward8->attributes, name, uid);
+        if (!backward8->is_mxfp8_scaling()) continue;
+        for (const auto name : {Backward8::Descale_K, Backward8::Descale_V})
+          turned ^= has(backward8->attributes, name, uid);
+      }
+    }
+    return turned;
+  }
+
+ private:
+  template <class Attributes>
+  static bool has(const Attributes& attributes, typename Attributes::input_names name, std::int64_t uid) {
+    const auto at = attributes.inputs.find(name);
+    return at != attributes.inputs.end() && at->second && at->second->has_uid() &&
+           at->second->get_uid() == uid;
+  }
 };
+
+/// Validation leaves a type that the program did not set to lowering, which takes the graph's.
+fe::DataType_t data_type(const fe::graph::Graph& graph, const fe::graph::Tensor_attributes& tensor) {
+  const fe::DataType_t type = tensor.get_data_type();
+  return type == fe::DataType_t::NOT_SET ? graph.context.get_io_data_type() : type;
+}
 
 std::string described(std::int64_t uid, const std::string& name) {
   return text("uid ", uid, name.empty() ? "" : " (" + name + ")");
@@ -51,8 +89,16 @@ bool is_dense(const Shape& shape, const Strides& strides) {
   return canonical_strides(shape, dense_strides(shape, order)) == canonical_strides(shape, strides);
 }
 
-[[noreturn]] void throw_unused(const ForeignTensor& tensor) {
-  throw ArgumentError(text(operation, tensor.name, " is not used by the graph; leave it out"));
+DType known_dtype(const ForeignTensor& tensor, fe::DataType_t type) {
+  if (type == fe::DataType_t::NOT_SET)
+    throw DTypeError(text(operation, tensor.name,
+                          " has no data type; give it one with set_data_type, or the graph with ",
+                          "set_io_data_type"));
+  const std::optional<DType> dtype = dtype_of(type);
+  if (!dtype)
+    throw DTypeError(text(operation, tensor.name, " is of the type ", nlohmann::json(type).dump(),
+                          ", which no array has"));
+  return *dtype;
 }
 
 [[noreturn]] void throw_refused(const char* what, fe::error_t status) {
@@ -109,14 +155,12 @@ ForeignTensor ForeignGraph::look_up(std::int64_t uid, bool output) const {
   if (found.get_pass_by_value() || found.get_has_compile_time_constant())
     throw ArgumentError(
         text(operation, tensor.name, " is a number that has its value; leave it out of the ", list));
-  if (found.get_data_type() == fe::DataType_t::NOT_SET)
-    throw_unused(tensor);  // an operation would have set it
-  const std::optional<DType> dtype = dtype_of(found.get_data_type());
-  if (!dtype)
-    throw DTypeError(text(operation, tensor.name, " is of the type ",
-                          nlohmann::json(found.get_data_type()).dump(), ", which no array has"));
-  tensor.dtype = *dtype;
-  const std::vector<std::int64_t> dims = found.get_dim(), strides = found.get_stride();
+  tensor.dtype = known_dtype(tensor, data_type(*graph_, found));
+  std::vector<std::int64_t> dims = found.get_dim(), strides = found.get_stride();
+  if (Insides::lowered(*graph_) && dims.size() >= 2 && Insides::is_turned(*graph_, uid)) {
+    std::swap(dims.end()[-1], dims.end()[-2]);
+    std::swap(strides.end()[-1], strides.end()[-2]);
+  }
   if (dims.size() > Dims::max_rank)
     throw ShapeError(text(operation, tensor.name, " has ", dims.size(), " dimensions; arrays have up to ",
                           Dims::max_rank));
@@ -135,6 +179,10 @@ void ForeignGraph::check_complete() const {
   auto has = [](const auto& list, std::int64_t uid) {
     return std::any_of(list.begin(), list.end(), [&](const ForeignTensor& t) { return t.uid == uid; });
   };
+  for (const auto* list : {&inputs_, &outputs_})
+    for (const ForeignTensor& tensor : *list)
+      if (!std::binary_search(uids_.begin(), uids_.end(), tensor.uid))
+        throw ArgumentError(text(operation, tensor.name, " is not used by the graph; leave it out"));
   for (const std::int64_t uid : uids_) {
     if (has(inputs_, uid) || has(outputs_, uid)) continue;
     fe::graph::Tensor_attributes found;
@@ -145,9 +193,15 @@ void ForeignGraph::check_complete() const {
              " by the graph and not listed; list it among the ", output ? "outputs" : "inputs",
              found.get_is_pass_by_value() ? ", or give the number a value in the graph" : ""));
   }
-  for (const auto* list : {&inputs_, &outputs_})
-    for (const ForeignTensor& tensor : *list)
-      if (!std::binary_search(uids_.begin(), uids_.end(), tensor.uid)) throw_unused(tensor);
+}
+
+void ForeignGraph::settle_dtypes() {
+  for (auto* list : {&inputs_, &outputs_})
+    for (ForeignTensor& tensor : *list) {
+      fe::graph::Tensor_attributes found;
+      if (graph_->query_tensor_attributes_of_uid(tensor.uid, found).is_good())
+        tensor.dtype = known_dtype(tensor, data_type(*graph_, found));
+    }
 }
 
 bool ForeignGraph::knows_its_gpu() const {
@@ -171,6 +225,7 @@ bool ForeignGraph::build(cudnnContext* handle, std::vector<EngineReason>& reason
   if (prepared.is_bad()) throw_refused("the graph's tensors cannot be bound", prepared);
   uids_ = graph_->get_variant_pack_uids_sorted();
   check_complete();
+  settle_dtypes();
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include "backends/cudnn/frontend.hpp"
 #include "backends/cudnn/graph_memory.hpp"
 #include "backends/cudnn/handles.hpp"
+#include "backends/cudnn/profiler_range.hpp"
 #include "backends/cudnn/streams.hpp"
 #include "backends/cudnn/target.hpp"
 #include "backends/cudnn/target_json.hpp"
@@ -17,6 +18,7 @@
 #include "compiler/executable.hpp"
 #include "core/text.hpp"
 #include "core/tf32.hpp"
+#include "core/thread_own.hpp"
 #include "stiletto/cudnn.hpp"
 #include "stiletto/error.hpp"
 
@@ -59,6 +61,9 @@ class ForeignPlan : public Plan {
         device_(device),
         present_(present),
         number_types_(canonical.scalars) {}
+  ForeignPlan(const ForeignPlan&) = delete;
+  ForeignPlan& operator=(const ForeignPlan&) = delete;
+  ~ForeignPlan() override { unload(graph_, present_); }
 
   std::size_t workspace() const override { return static_cast<std::size_t>(parts_.workspace); }
   /// What the graph reads when is not known.
@@ -70,10 +75,13 @@ class ForeignPlan : public Plan {
 
   void execute(const Invocation& invocation) const override {
     if (!present_) throw_absent_gpu();
+    const ProfilerRange range("stiletto: cudnn-frontend graph");
     const CurrentDevice current(device_);
     const StreamKey stream = use_current_stream(device_);
     keep_with_capture(stream, invocation);
-    Frame& frame = frame_of_thread();
+    Frame late;
+    Frame* const kept = ThreadOwn<Frame>::get();
+    Frame& frame = kept != nullptr ? *kept : late;
     frame.numbers.resize(number_types_.size());
     frame.pointers.clear();
     for (const Source& source : parts_.sources)
@@ -103,10 +111,6 @@ class ForeignPlan : public Plan {
     std::vector<void*> pointers;
     std::vector<std::uint64_t> numbers;
   };
-  static Frame& frame_of_thread() {
-    thread_local Frame frame;
-    return frame;
-  }
 
   void* pointer(const Source& source, const Invocation& invocation, std::span<std::uint64_t> numbers) const {
     if (source.kind == Source::Kind::tensor) return invocation.tensors[source.index];
@@ -303,25 +307,27 @@ std::shared_ptr<const Executable> adopt(std::shared_ptr<cudnn_frontend::graph::G
   const bool present = cudnn::has_driver();
   cudnn::open_frontend(!present);
   std::optional<cudnn::CurrentDevice> current;
-  if (present) current.emplace(device.index());
+  std::optional<cudnn::BesideCapture> beside;  // cuDNN loads and unloads kernels
+  if (present) {
+    current.emplace(device.index());
+    beside.emplace();
+  }
   cudnn::ForeignGraph foreign(std::move(graph), inputs, outputs);
   if (!present && !foreign.knows_its_gpu())
     throw DeviceError(text(operation,
                            ": there is no GPU here to build the graph for; give it the properties of ",
                            "one with set_device_properties, or build its plans before"));
-  Executable::Parts parts = cudnn::parts_of(foreign, device);
+  const cudnn::Origin origin = cudnn::origin_of(foreign, device, present);
   std::vector<EngineReason> reasons;
   if (!foreign.build(present ? cudnn::handle_of(device.index()) : nullptr, reasons))
-    throw_unsupported(parts.lowered.graph, {cudnn_backend().target(),
-                                            cudnn_backend().library(),
-                                            std::move(reasons),
-                                            {},
-                                            "change the graph so that cuDNN has an engine for it"});
-  cudnn::ForeignParts kept{cudnn::origin_of(foreign, device, present),
-                           cudnn::sources_of(foreign),
-                           foreign.engine(),
-                           foreign.workspace(),
-                           {}};
+    throw_unsupported(cudnn::parts_of(foreign, device).lowered.graph,
+                      {origin.target,
+                       origin.library,
+                       std::move(reasons),
+                       {},
+                       "change the graph so that cuDNN has an engine for it"});
+  Executable::Parts parts = cudnn::parts_of(foreign, device);
+  cudnn::ForeignParts kept{origin, cudnn::sources_of(foreign), foreign.engine(), foreign.workspace(), {}};
   parts.plan = std::make_unique<cudnn::ForeignPlan>(std::move(kept), std::move(foreign), parts.lowered.graph,
                                                     device.index(), present);
   return Executable::assemble(std::move(parts));

@@ -6,6 +6,7 @@
 #include <cudnn_frontend.h>
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <string_view>
@@ -253,7 +254,8 @@ Candidates::Candidates(const EngineGraph& graph, const PlanOptions& options, cud
     if (failed("heuristics", g.create_execution_plans(modes), reasons)) return;
     if (options.deterministic) g.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
     if (options.max_workspace)
-      g.deselect_workspace_greater_than(static_cast<std::int64_t>(*options.max_workspace));
+      g.deselect_workspace_greater_than(static_cast<std::int64_t>(
+          std::min<std::size_t>(*options.max_workspace, std::numeric_limits<std::int64_t>::max())));
     state_->count = g.get_execution_plan_count();
   } catch (const std::exception& error) {
     if (dynamic_cast<const Error*>(&error) != nullptr) throw;

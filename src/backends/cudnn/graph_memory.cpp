@@ -44,7 +44,9 @@ void keep_with_graph(cudaGraph_t graph, std::shared_ptr<const void> object) {
   cudaUserObject_t kept = nullptr;
   check(cuda().UserObjectCreate(&kept, share.get(), drop_later, 1, cudaUserObjectNoDestructorSync), what);
   share.release();  // NOLINT(bugprone-unused-return-value): it is the user object's
-  check(cuda().GraphRetainUserObject(graph, kept, 1, cudaGraphUserObjectMove), what);
+  const cudaError_t status = cuda().GraphRetainUserObject(graph, kept, 1, cudaGraphUserObjectMove);
+  if (status != cudaSuccess) cuda().UserObjectRelease(kept, 1);
+  check(status, what);
 }
 
 void drop_what_graphs_kept() {

@@ -7,6 +7,7 @@
 
 #include "backends/cudnn/cuda_runtime.hpp"
 #include "backends/cudnn/frontend.hpp"
+#include "core/thread_own.hpp"
 
 namespace stiletto::detail::cudnn {
 namespace {
@@ -51,8 +52,11 @@ Handle take(int device) {
 }
 
 ThreadHandles& handles_of_thread() {
-  thread_local ThreadHandles mine;
-  return mine;
+  if (ThreadHandles* const mine = ThreadOwn<ThreadHandles>::get()) return *mine;
+  // The thread is ending: its late handles are not given back.
+  thread_local ThreadHandles* late = nullptr;
+  if (late == nullptr) late = new ThreadHandles;
+  return *late;
 }
 
 Handle& entry_of(int device) {

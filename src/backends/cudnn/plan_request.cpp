@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cudnn/plan_request.hpp"
 
-#include <limits>
-
 #include "backends/cudnn/engine_archive.hpp"
 #include "backends/cudnn/plan_builder_process.hpp"
 #include "backends/cudnn/stored_graph.hpp"
@@ -23,14 +21,16 @@ namespace {
 struct Request {
   std::string target_name, target_json;
   int target_sm = 0;
-  std::uint64_t max_workspace = std::numeric_limits<std::uint64_t>::max();  // that: no limit
+  bool has_limit = false;
+  std::uint64_t max_workspace = 0;
   bool deterministic = false;
   std::vector<Heuristic> heuristics;
   EngineGraph graph;
 };
 template <class Archive, Archived<Request> T>
 void archive(Archive& ar, T& r) {
-  ar(r.target_name, r.target_json, r.target_sm, r.max_workspace, r.deterministic, r.heuristics, r.graph);
+  ar(r.target_name, r.target_json, r.target_sm, r.has_limit, r.max_workspace, r.deterministic, r.heuristics,
+     r.graph);
 }
 
 struct Answer {
@@ -66,7 +66,8 @@ ElsewhereResult build_elsewhere(const EngineGraph& graph, const PlanOptions& opt
   request.target_name = target.name;
   request.target_json = target.json;
   request.target_sm = target.sm;
-  if (options.max_workspace) request.max_workspace = *options.max_workspace;
+  request.has_limit = options.max_workspace.has_value();
+  request.max_workspace = options.max_workspace.value_or(0);
   request.deterministic = options.deterministic;
   request.heuristics = options.heuristics;
   request.graph = graph;
@@ -85,8 +86,7 @@ ElsewhereResult build_elsewhere(const EngineGraph& graph, const PlanOptions& opt
 std::string answer_plan_request(const std::string& bytes) {
   const auto request = received<Request>(bytes);
   CompileOptions options;
-  if (request.max_workspace != std::numeric_limits<std::uint64_t>::max())
-    options.max_workspace = static_cast<std::size_t>(request.max_workspace);
+  if (request.has_limit) options.max_workspace = static_cast<std::size_t>(request.max_workspace);
   options.deterministic = request.deterministic;
   options.heuristics = request.heuristics;
   const TargetProperties target{request.target_name, request.target_sm, request.target_json};
