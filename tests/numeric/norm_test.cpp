@@ -93,7 +93,9 @@ testing::AssertionResult check(Random& random, const Setting& s) {
           },
           backward, s.mode);
     };
-    const Allowance allowance{.terms = terms, .factor = 8, .absolute = tolerance(s.dtype)};  // differences
+    // Differences; a GPU rounds the statistics more.
+    const Real cancelled = device().is_cpu() ? 1 : 10;
+    const Allowance allowance{.terms = terms, .factor = 8, .absolute = cancelled * tolerance(s.dtype)};
     const Allowance summed{
         .terms = static_cast<Real>(groups), .factor = 8, .absolute = tolerance(s.parameter)};
     if (auto ok = agrees(gradients(0), wanted.dx, allowance); !ok) return ok << " dx" << describe(s);

@@ -96,6 +96,7 @@ Group options_group(const std::string& name, MakeRow make, DType dtype, const st
   wide.width = 128, wide.head_dim = 128;
   odd.seq_q = 100, odd.seq_kv = 77;
   narrow.head_dim = 12;
+  const std::string single = make == backward ? "gradients of a single query" : "";
   return {name,
           {row("plain", dtype, {}, square, ""),
            row("top_left", dtype, {top_left}, square, ""),
@@ -122,11 +123,11 @@ Group options_group(const std::string& name, MakeRow make, DType dtype, const st
            row("top_left, window, lengths", dtype, {top_left, true, false, false, 32}, square, ""),
            row("grouped heads", dtype, {}, grouped, ""),
            row("grouped heads, bias", dtype, {Causal::none, false, true}, grouped, ""),
-           row("one query", dtype, {}, one, ""),
-           row("one query, bottom_right", dtype, {bottom_right}, one, ""),
-           row("one query, lengths", dtype, {Causal::none, true}, one, ""),
+           row("one query", dtype, {}, one, single),
+           row("one query, bottom_right", dtype, {bottom_right}, one, single),
+           row("one query, lengths", dtype, {Causal::none, true}, one, single),
            row("one query, sink", dtype, {Causal::none, false, false, true}, one,
-               make == backward ? "" : "a sink with a single query"),
+               make == backward ? single : "a sink with a single query"),
            row("width 128", dtype, {top_left}, wide, ""),
            row("odd sequences", dtype, {top_left}, odd, ""),
            row("odd sequences, bias", dtype, {Causal::none, false, true}, odd, ""),
@@ -167,7 +168,7 @@ Group layouts() {
        {"packed q, k and v", packed, {{{2, 128, 12, 64}}}},
        {"one array three times", same, {x}},
        {"keys that all heads share", plain, {x, shared, shared}},
-       {"rows that are no multiples of 16 bytes", plain, {odd_rows, x, x}},
+       {"rows that are no multiples of 16 bytes", plain, {odd_rows, x, x}, "aligned to 2 bytes"},
        {"gaps between elements", plain, {strided, x, x}, "has gaps between its elements along the last axis"},
        {"queries backwards", reversed, {x, x, x}, "walked backwards"},
        {"a computed query", computed, {x, x, x}, "q of attention is computed (by relu)"},

@@ -151,7 +151,10 @@ Group pools(DType dtype, bool channels_last) {
            {"max, uneven padding", max3, {x}},
            {"max, one axis", max2, {x1}},
            {"max, three axes", max2, {x3}},
-           {"max, odd channels", max2, {operand({2, 5, 8, 8})}},
+           {"max, odd channels",
+            max2,
+            {operand({2, 5, 8, 8})},
+            channels_last && dtype != f32 ? "5 channels of" : ""},
            {"max, relu", relu, {x}, channels_last ? "" : "NOT_SUPPORTED_LAYOUT"},
            {"avg", avg2, {x}},
            {"avg, padding left out", without, {x}},
@@ -169,8 +172,8 @@ Group types() {
   const Shape x{2, 32, 14, 16}, w{32, 32, 3, 3};
   const DType i8 = DType::int8, f64 = DType::float64;
   return {"convolution_types",
-          {{"int8, channels last", plain, {last(x, i8), last(w, i8)}},
-           {"int8, channels first", plain, {{x, i8}, {w, i8}}},
+          {{"int8, channels last", plain, {last(x, i8), last(w, i8)}, "conv of int8"},
+           {"int8, channels first", plain, {{x, i8}, {w, i8}}, "conv of int8"},
            {"float64", plain, {{x, f64}, {w, f64}}, "is float64"},
            {"float32 written from float16", into, {last(x, f16), last(w, f16), last(x, f32)}},
            {"channels first written from channels last", into, {last(x, f16), last(w, f16), {x, f16}}},

@@ -154,18 +154,27 @@ class Checks {
                             " lies in memory neither channels-first nor channels-last, "
                             "which cuDNN reads at wrong places; pass a copy() of it")};
     });
-    if (value_.op != Op::conv || value_.dtype != DType::int32) return;
-    for (const std::int64_t channels : {extent(0, 1), extent(1, 0)})
-      if (channels % 4 != 0)
-        throw NotLowered{text("conv of int8 with ", channels,
-                              " channels, which came out wrong on a GPU; give it "
-                              "a multiple of 4")};
-    each_memory([&](const Tensor& tensor, const AxisList& layout, OperandForm form, const std::string& what) {
-      if (form == OperandForm::image && !falls(tensor, layout, true))
-        throw NotLowered{text(what,
-                              " of an int8 conv is not channels-last, which came out wrong on a GPU; give "
-                              "it that order")};
-    });
+    if (value_.op == Op::conv && value_.dtype == DType::int32)
+      throw NotLowered{
+          "conv of int8, which came out wrong on a GPU; cast the operands to float16, in which products "
+          "of 8-bit integers are exact"};
+    check_pool();
+  }
+
+  void check_pool() const {
+    const auto* pool = std::get_if<PoolAttributes>(&value_.attributes);
+    if (pool == nullptr) return;
+    if (pool->include_padding && pool->pre_padding != pool->post_padding)
+      throw NotLowered{text("avg_pool that counts padding of ", pool->pre_padding, " before and ",
+                            pool->post_padding,
+                            " behind, of which cuDNN counts only the first; pad both sides alike, or leave "
+                            "include_padding out")};
+    const Tensor& x = graph_.tensors[graph_.values[value_.inputs[0]].source];
+    const std::int64_t channels = extent(0, 1);
+    if (bits_of(x.dtype) == 16 && channels % 2 != 0 && channels > 1 && falls(x, value_.layouts[1], true))
+      throw NotLowered{text(name(), " of ", channels, " channels of ", x.dtype,
+                            " that lie innermost, which came out "
+                            "wrong on a GPU; give it an even number of channels, or channels-first memory")};
   }
 
   /// Whether strides fall from dimension to dimension, the channels last or second.
@@ -229,6 +238,27 @@ class Checks {
     if (attributes.has(AttentionOperand::sink) && queries == 1 && value_.op == Op::attention)
       throw NotLowered{"a sink with a single query, which cuDNN does not take; give it two queries"};
     check_attention_types(q);
+    if (value_.op == Op::attention_backward && queries == 1)
+      throw NotLowered{
+          "gradients of a single query, which cuDNN makes NaN for large logits; give it two queries"};
+    check_rows();
+  }
+
+  /// What is aligned less has plans, and some of them end in a misaligned access.
+  void check_rows() const {
+    each_memory([&](const Tensor& tensor, const AxisList& layout, OperandForm form, const std::string& what) {
+      if (form != OperandForm::sequence) return;
+      std::int64_t alignment = tensor.alignment;
+      for (std::size_t d = 0; d + 1 < layout.size(); ++d)
+        while (layout[d] >= 0 && alignment > 1 &&
+               byte_offset(tensor.dtype, tensor.strides[static_cast<std::size_t>(layout[d])]) % alignment !=
+                   0)
+          alignment /= 2;
+      if (alignment < 16)
+        throw NotLowered{text("rows of ", what, " of ", name(), " are aligned to ", alignment,
+                              " bytes, and cuDNN "
+                              "needs 16; pass a copy() of it")};
+    });
   }
 
   void check_attention_types(std::size_t q) const {
