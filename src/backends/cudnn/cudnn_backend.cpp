@@ -138,11 +138,19 @@ class CudnnBackend : public Backend {
         present = !options.target || *options.target == *target;
         if (present) beside.emplace();
       } else if (!options.target) {
-        libraries_for_device();  // says what is missing
+        refuse_without_gpu();
       }
       if (options.target) target = options.target;
       const TargetProperties& properties = TargetAccess::properties(*target);
       origin = {text(properties.name, " (sm_", properties.sm, ")"), library_here(), tf32_allowed()};
+    }
+
+    static void refuse_without_gpu() {
+      try {
+        libraries_for_device();  // says what is missing
+      } catch (const DeviceError& error) {
+        throw DeviceError(text(error.what(), ", or plan for a GPU that is not here with the option target"));
+      }
     }
 
     /// Null with the reasons noted.
