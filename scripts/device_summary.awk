@@ -13,7 +13,9 @@ FNR == 1 {
 FILENAME ~ /\.status$/ {
   if (FNR == 1) {
     ++processes[suite]
-    if ($1 != 0) {
+    if ($1 == 77) {
+      ++skipped[suite]  # a program that says why
+    } else if ($1 != 0) {
       # A failed test says so itself; a process that ends otherwise is a failure of its own.
       if (!reported[shard]) {
         ++broken[suite]

@@ -28,7 +28,8 @@ stiletto_cases_tests tests/stiletto_cases_tests
 stiletto_plans_tests tests/stiletto_plans_tests
 stiletto_dlpack_bridge tests/libstiletto_dlpack_bridge.so
 stiletto_gpu_benchmarks benchmarks/stiletto_gpu_benchmarks
-digits examples/digits/digits"
+digits examples/digits/digits
+minilm examples/minilm/minilm"
 
 is_target() { (cd "$ROOT" && ninja -C "$TREE" -t query "$1") >/dev/null 2>&1; }
 
@@ -72,7 +73,8 @@ mapfile -t libraries < <(libraries_of "${files[@]}" "$TREE"/libstiletto.so.*.*.*
 for library in "${libraries[@]}"; do cp -L "$library" "$PACK/lib/"; done
 # The name that programs ask for: libstiletto.so.0.1 of libstiletto.so.0.1.0.
 for library in "$PACK"/lib/libstiletto.so.*; do mv "$library" "${library%.*}"; done
-cp -r "$ROOT/examples/digits/data" "$PACK/bin/data"
+mkdir "$PACK/bin/data"
+cp "$ROOT"/examples/{digits,minilm}/data/* "$PACK/bin/data/"
 # Built without a GPU, to be executed on one.
 mkdir "$PACK/bin/plans"
 "$TREE/tests/stiletto_plans_tests" --save "$PACK/bin/plans"

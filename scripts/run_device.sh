@@ -3,9 +3,9 @@
 # Runs what scripts/pack_device.sh packed on a machine with an NVIDIA GPU, many processes at once, and prints
 # counts per suite and the text of every failure. Exits with 0 only when something ran and nothing failed.
 # Usage: scripts/run_device.sh [--out FOLDER] [--jobs N] [SUITE...]
-#   suites  smoke numeric tf32 cases device plans benchmarks frameworks digits torch sanitize (default: all but
-#           smoke, frameworks, torch and sanitize; torch wants PyTorch in the first python3, sanitize CUDA's
-#           compute-sanitizer)
+#   suites  smoke numeric tf32 cases device plans benchmarks frameworks digits minilm torch sanitize (default: all
+#           but smoke, frameworks, minilm, torch and sanitize; minilm wants its model in .deps/minilm and NumPy in
+#           the first python3, torch PyTorch there, sanitize CUDA's compute-sanitizer)
 #   --out   where logs, tables and measurements go (default: build/device/results)
 #   --jobs  processes at once (default: one per core)
 # STILETTO_TEST_SAMPLE=K builds a plan for every K-th numeric graph, 1 for all (tests/support/checked_backend.cpp).
@@ -27,8 +27,8 @@ while [ "$#" -gt 0 ]; do
   case "$1" in
     --out) OUT="${2:?--out takes a folder}"; shift 2 ;;
     --jobs) JOBS="${2:?--jobs takes a number}"; shift 2 ;;
-    smoke | numeric | tf32 | cases | device | plans | benchmarks | frameworks | digits | torch | sanitize) SUITES+=("$1"); shift ;;
-    *) fail "there is no suite or option $1; suites: smoke numeric tf32 cases device plans benchmarks frameworks digits torch sanitize" ;;
+    smoke | numeric | tf32 | cases | device | plans | benchmarks | frameworks | digits | minilm | torch | sanitize) SUITES+=("$1"); shift ;;
+    *) fail "there is no suite or option $1; suites: smoke numeric tf32 cases device plans benchmarks frameworks digits minilm torch sanitize" ;;
   esac
 done
 [ "${#SUITES[@]}" -gt 0 ] || SUITES=(device cases numeric tf32 plans benchmarks digits)
@@ -157,13 +157,14 @@ for suite in ${alone[@]+"${alone[@]}"}; do
     benchmarks) command="./stiletto_gpu_benchmarks --benchmark_out=benchmarks.json --benchmark_out_format=json" ;;
     frameworks) command="python3 $ROOT/benchmarks/compare_frameworks.py --json frameworks.json" ;;
     digits) command="./digits --ascii --device cuda" ;;
+    minilm) command="env STILETTO_DEVICE=cuda python3 $ROOT/examples/minilm/test/check.py ./minilm --time" ;;
     sanitize)
       limit=300
       command="$sanitizer --tool memcheck --report-api-errors no --error-exitcode 86 ./stiletto_device_tests --gtest_brief=1 --gtest_filter=$SANITIZE_FILTER" ;;
   esac
   run_job "$suite"$'\t'0$'\t'"$limit"$'\t'"$command"
 done
-for suite in benchmarks frameworks; do
+for suite in benchmarks frameworks minilm; do
   if [ -e "$BIN/$suite.json" ]; then mv "$BIN/$suite.json" "$OUT/"; fi
   cat "$OUT/logs/$suite.0.log" 2>/dev/null || true
 done

@@ -7,6 +7,7 @@
 #include <array>
 #include <numeric>
 #include <span>
+#include <utility>
 
 namespace minilm {
 namespace {
@@ -42,7 +43,7 @@ Batch batch_of(const std::vector<Tokens>& sentences, std::span<const std::size_t
 std::vector<Batch> batches_of(const std::vector<Tokens>& sentences) {
   std::vector<std::size_t> order(sentences.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return sentences[i].size(); });
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(sentences[i].size(), i); });
   std::vector<Batch> batches;
   for (std::size_t first = 0, last = 0; first < order.size(); first = last) {
     const std::size_t length = padded_length(sentences[order[first]].size());

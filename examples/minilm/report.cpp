@@ -3,10 +3,10 @@
 #include "report.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <iomanip>
 #include <numeric>
 #include <span>
+#include <utility>
 
 namespace minilm {
 
@@ -19,7 +19,7 @@ void print_neighbours(std::ostream& out, const std::vector<std::string>& sentenc
     std::vector<std::size_t> order(count);
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::erase(order, i);
-    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t j) { return row[j]; });
+    std::ranges::sort(order, {}, [&](std::size_t j) { return std::pair(-row[j], j); });
     order.resize(std::min(order.size(), neighbours));
     out << std::setw(4) << i + 1 << "  " << sentences[i] << '\n';
     for (std::size_t j : order)

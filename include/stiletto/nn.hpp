@@ -26,6 +26,30 @@ STILETTO_API void matmul_into(const Array& c, const Array& a, const Array& b, do
 /// each sequence's own lengths counting.
 enum class Causal : std::uint8_t { none, top_left, bottom_right };
 
+/// Probabilities of attention are kept with 1 − probability, and then divided by that. seed and offset are
+/// int64 arrays of one element, read at each call: the same two give the same mask on one backend; the CPU's
+/// masks are others than cuDNN's. A training step adds at least the number of its probabilities to the
+/// offset.
+struct AttentionDropout {
+  double probability = 0;
+  Array seed, offset;
+};
+
+/// Sequences of different lengths behind one another in one array: q (rows, heads, head_dim), k and v
+/// (rows_kv, heads_kv, …), out (rows, heads, width). Each of the offsets, int32 or int64 (batch + 1), has the
+/// element of its array at which a sequence begins; seq_len_q and seq_len_kv say how far it goes.
+struct PackedSequences {
+  Array offsets_q, offsets_k, offsets_v, offsets_out;
+  std::int64_t max_seq_q = 0, max_seq_kv = 0;  ///< no sequence is longer
+};
+
+/// k and v in pages (pages, page_size, heads_kv, …) of a pool: row j of sequence b lies in page
+/// table[b, j / page_size]. The tables are int32 (batch, pages of the longest sequence); seq_len_q and
+/// seq_len_kv have to be given.
+struct PagedKeys {
+  Array table_k, table_v;
+};
+
 struct AttentionOptions {
   std::optional<Array> scale = {};  ///< a number; by default 1/√head_dim. Bound by value
   Causal causal = Causal::none;
@@ -40,6 +64,9 @@ struct AttentionOptions {
   std::optional<std::int64_t> window = {};
   /// float32 (heads): a logit per head that takes part in the softmax and has no value.
   std::optional<Array> sink = {};
+  std::optional<AttentionDropout> dropout = {};
+  std::optional<PackedSequences> packed = {};  ///< forward and backward
+  std::optional<PagedKeys> paged = {};         ///< forward only
 };
 struct AttentionResult {
   Array out;
@@ -68,6 +95,23 @@ STILETTO_API AttentionGradients attention_backward(const Array& d_out, const Arr
 STILETTO_API void attention_backward_into(const Array& dq, const Array& dk, const Array& dv,
                                           const Array& d_out, const Array& q, const Array& k, const Array& v,
                                           const Array& out, const Array& stats, const AttentionOptions& = {});
+
+/// Factors of attention in float8, float32 arrays of one element. What is stored times its descale is the
+/// value: s are the probabilities, which are multiplied by scale_s and stored as float8 between the two
+/// products, and the output is multiplied by scale_out before it is stored.
+struct Float8Scales {
+  Array descale_q, descale_k, descale_v, descale_s, scale_s, scale_out;
+};
+struct Float8AttentionResult {
+  Array out;       ///< q's dtype
+  Array stats;     ///< as attention_with_stats
+  Array amax_s;    ///< float32 (1): the largest probability
+  Array amax_out;  ///< float32 (1): the largest magnitude of the output before scale_out
+};
+/// attention of float8_e4m3 or float8_e5m2 q, k and v, with scale, causal masks and lengths among the
+/// options.
+STILETTO_API Float8AttentionResult attention_float8(const Array& q, const Array& k, const Array& v,
+                                                    const Float8Scales& scales, const AttentionOptions& = {});
 
 // ---- normalisation ----
 

@@ -44,7 +44,7 @@ void archive(Archive& ar, T& a) {
 
 template <class Archive, Archived<AttentionAttributes> T>
 void archive(Archive& ar, T& a) {
-  ar(a.causal, a.operands, a.window);
+  ar(a.causal, a.operands, a.window, a.dropout, a.max_seq_q, a.max_seq_kv);
 }
 template <class Archive, Archived<NormAttributes> T>
 void archive(Archive& ar, T& a) {

@@ -111,6 +111,9 @@ void add_attributes(Hash& hash, const Attributes& attributes) {
   if (const auto* p = std::get_if<PermuteAttributes>(&attributes)) return hash.add(p->axes);
   if (const auto* a = std::get_if<AttentionAttributes>(&attributes)) {
     hash.add(static_cast<std::uint64_t>(a->causal) | static_cast<std::uint64_t>(a->operands) << 8U);
+    hash.add(std::bit_cast<std::uint64_t>(a->dropout.value));
+    hash.add(static_cast<std::uint64_t>(a->max_seq_q));
+    hash.add(static_cast<std::uint64_t>(a->max_seq_kv));
     return hash.add(static_cast<std::uint64_t>(a->window));
   }
   if (const auto* n = std::get_if<NormAttributes>(&attributes)) {

@@ -48,14 +48,31 @@ struct PermuteAttributes {
 // ---- of structured operations: see Family::structured ----
 
 /// Operands of attention that may be missing; those that are there follow the others in this order.
-enum class AttentionOperand : std::uint8_t { seq_len_q, seq_len_kv, bias, sink };
+enum class AttentionOperand : std::uint8_t {
+  seq_len_q,
+  seq_len_kv,
+  bias,
+  sink,
+  seed,  // of dropout, and offset
+  offset,
+  offsets_q,  // of packed sequences
+  offsets_k,
+  offsets_v,
+  offsets_out,
+  table_k,  // of pages
+  table_v
+};
 
-/// attention: q, k, v, scale, then the AttentionOperands. Results: out, stats.
-/// attention_backward: d_out, q, k, v, out, stats, scale, then the same. Results: dq, dk, dv, dbias, dsink.
+/// attention: q, k, v, scale, then the AttentionOperands. Results: out, stats. Packed: q, k and v have
+/// rank 3. attention_float8: q, k, v, scale, descale_q, descale_k, descale_v, descale_s, scale_s, scale_out,
+/// then lengths. Results: out, stats, amax_s, amax_out. attention_backward: d_out, q, k, v, out, stats,
+/// scale, then the same. Results: dq, dk, dv, dbias, dsink.
 struct AttentionAttributes {
   Causal causal = Causal::none;
   std::uint32_t operands = 0;  // bit i: the AttentionOperand i is there
   std::int64_t window = 0;     // keys that a query sees at most, up to the causal bound; 0: all
+  ExactDouble dropout;         // the probability
+  std::int64_t max_seq_q = 0, max_seq_kv = 0;  // of packed sequences
   bool operator==(const AttentionAttributes&) const = default;
   bool has(AttentionOperand operand) const { return (operands >> static_cast<unsigned>(operand) & 1U) != 0; }
 };

@@ -77,6 +77,7 @@ enum class Op : std::uint8_t {
   // structured
   attention,
   attention_backward,
+  attention_float8,
   rms_norm,
   rms_norm_backward,
   layer_norm,
@@ -96,7 +97,7 @@ enum class Op : std::uint8_t {
 };
 /// Results of any operation, and operands.
 inline constexpr std::size_t max_results = 5;
-inline constexpr std::size_t max_operands = 12;
+inline constexpr std::size_t max_operands = 17;
 inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::reshape) + 1;
 
 }  // namespace stiletto::detail

@@ -51,6 +51,8 @@ constexpr std::size_t results_of(Op op) {
     case Op::layer_norm_backward:
     case Op::batch_norm_backward:
       return 3;
+    case Op::attention_float8:
+      return 4;
     case Op::attention_backward:
     case Op::batch_norm_training:
       return 5;

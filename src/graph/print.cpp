@@ -18,13 +18,17 @@ std::string convolution_text(const Dims& stride, const Dims& pre_padding, const 
 }
 
 /// Names of the operands that may be missing, as AttentionOperand counts them.
-constexpr const char* attention_operands[] = {"seq_len_q", "seq_len_kv", "bias", "sink"};
+constexpr const char* attention_operands[] = {"seq_len_q", "seq_len_kv",  "bias",      "sink",
+                                              "seed",      "offset",      "offsets_q", "offsets_k",
+                                              "offsets_v", "offsets_out", "table_k",   "table_v"};
 
 std::string attention_text(const AttentionAttributes& a) {
   std::string result = a.causal == Causal::top_left       ? ", causal top_left"
                        : a.causal == Causal::bottom_right ? ", causal bottom_right"
                                                           : "";
   if (a.window != 0) result += text(", window=", a.window);
+  if (a.dropout.value != 0) result += text(", dropout=", a.dropout.value);
+  if (a.max_seq_q != 0 || a.max_seq_kv != 0) result += text(", max_seq=", a.max_seq_q, " by ", a.max_seq_kv);
   std::string with;
   for (std::size_t i = 0; i < std::size(attention_operands); ++i)
     if (a.has(static_cast<AttentionOperand>(i)))

@@ -88,6 +88,7 @@ TEST(PublicCases, case_130) {
     }
   });
   std::vector<Bytes> wanted;
+  wanted.reserve(first.size());
   for (const Array& x : first) wanted.push_back(elements_of(x));
   for (int round = 1; round < 10; ++round) {
     const Arrays made = gradients();

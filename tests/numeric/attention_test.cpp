@@ -48,8 +48,10 @@ AttentionOptions options_of(const Setting& s, const std::vector<Array>& a, std::
   return options;
 }
 
+/// On a GPU without 0, which makes the batch entry NaN (semantics.md, Attention).
 Operand lengths_operand(Random& random, std::int64_t batch, std::int64_t most) {
-  return operand(random, DType::int32, {batch}, Layout::contiguous, {0, static_cast<Real>(most)});
+  const Real least = device().is_cpu() ? 0 : 1;
+  return operand(random, DType::int32, {batch}, Layout::contiguous, {least, static_cast<Real>(most)});
 }
 
 struct Trial {
@@ -160,9 +162,14 @@ testing::AssertionResult check_backward(Random& random, const Setting& s, DType 
             return g == 0 ? d.dq : g == 1 ? d.dk : g == 2 ? d.dv : g == 3 ? d.dbias : d.dsink;
           },
           arrays, mode);
-      const Real tolerance = dtype == DType::float64 ? 1e-6L : dtype == DType::float32 ? 1e-4L : 3e-2L;
+      // On a GPU out and stats are those of TF32 products.
+      const Real single = device().is_cpu() ? 1e-4L : 2e-2L;
+      const Real tolerance = dtype == DType::float64 ? 1e-6L : dtype == DType::float32 ? single : 3e-2L;
       const DType wanted_dtype = results[g].second.dtype;
-      if (auto ok = agrees(made, results[g].second, within(tolerance, wanted_dtype, 1)); !ok)
+      if (auto ok = agrees(
+              made, results[g].second,
+              within(tolerance, wanted_dtype, device().is_cpu() || dtype != DType::float32 ? 1 : 1000));
+          !ok)
         return ok << results[g].first << describe(s, dtype);
     }
     return testing::AssertionSuccess();

@@ -94,7 +94,8 @@ testing::AssertionResult check(Random& random, const Setting& s) {
           backward, s.mode);
     };
     const Allowance allowance{.terms = terms, .factor = 8, .absolute = tolerance(s.dtype)};  // differences
-    const Allowance summed{.terms = static_cast<Real>(groups), .factor = 8};
+    const Allowance summed{
+        .terms = static_cast<Real>(groups), .factor = 8, .absolute = tolerance(s.parameter)};
     if (auto ok = agrees(gradients(0), wanted.dx, allowance); !ok) return ok << " dx" << describe(s);
     if (auto ok = agrees(gradients(1), Tensor(s.parameter, s.scale, wanted.dscale), summed); !ok)
       return ok << " dscale" << describe(s);
@@ -203,8 +204,10 @@ TEST(Norm, a_large_mean_does_not_cancel_the_spread) {
   const std::vector<Real> one(width, 1), zero(width, 0);
   const Array scale = stiletto::ones({width}, DType::float32, device()),
               bias = stiletto::zeros({width}, DType::float32, device());
+  // cuDNN rounds the mean to float32: half a step of 0.0039 beside a spread of two.
   EXPECT_TRUE(agrees(stiletto::layer_norm(to_array(x), scale, bias, {.epsilon = 0}),
-                     normalised(x, m, trailing(width), one, zero), {.factor = 100}));
+                     normalised(x, m, trailing(width), one, zero),
+                     {.factor = 100, .absolute = device().is_cpu() ? Real{0} : Real{0.01L}}));
 }
 
 }  // namespace

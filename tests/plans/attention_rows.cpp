@@ -129,6 +129,7 @@ Group options_group(const std::string& name, MakeRow make, DType dtype, const st
                make == backward ? "" : "a sink with a single query"),
            row("width 128", dtype, {top_left}, wide, ""),
            row("odd sequences", dtype, {top_left}, odd, ""),
+           row("odd sequences, bias", dtype, {Causal::none, false, true}, odd, ""),
            row("head_dim 12", dtype, {}, narrow, always.empty() ? "takes multiples of 8" : "")}};
 }
 

@@ -55,8 +55,9 @@ TEST_F(PublicCases, case_133) {
     expect_explained(
         [](const Array& a, const Array& b, const Array& c) { return stiletto::attention(a, b, c); },
         {q, q, q},
-        {"q of attention is float64", "attention(%0, %1, %2", "float64[", "arg0: float64",
-         "strides (8192, 128, 32, 1)"});
+        {"q of attention is float64",
+         "attention(%0[m,n,o,p], %1[q,r,s,t], %2[u,v,w,x], %3): float64[i,j,k,l]",
+         "arg0: float64[m,n,o,p] strides (8192, 128, 32, 1)"});
   }
   {
     SCOPED_TRACE("a convolution of float8");

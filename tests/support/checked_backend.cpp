@@ -313,10 +313,12 @@ class InterpretingBackend : public Backend {
       return graph.values[store.value].kind == Value::Kind::scalar;  // which are not cuDNN's work
     });
     // More than the widest row of a geometry; longer axes are cut alike and would take most of the time.
-    constexpr std::int64_t most_elements = 600'000;
-    const bool large = std::any_of(graph.stores.begin(), graph.stores.end(), [&](const Store& store) {
-      return graph.size_of(store.tensor.axes) > most_elements;
-    });
+    constexpr std::int64_t most_elements = 600'000, most_read = 1 << 26;  // which are held as float64
+    const bool large =
+        std::any_of(graph.stores.begin(), graph.stores.end(),
+                    [&](const Store& store) { return graph.size_of(store.tensor.axes) > most_elements; }) ||
+        std::any_of(graph.tensors.begin(), graph.tensors.end(),
+                    [&](const auto& tensor) { return graph.size_of(tensor.axes) > most_read; });
     const std::lock_guard lock(mutex_);
     const std::string stratum =
         support::row_label(graph) + "|" + support::dtype_label(graph) + "|" + support::layout_label(graph);

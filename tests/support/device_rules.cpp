@@ -427,6 +427,7 @@ Slack slack_of(const CanonicalGraph& graph) {
                             value.op == Op::conv_backward_data || value.op == Op::conv_backward_filter;
     if (multiplies && value.dtype == DType::float32 && stiletto::detail::tf32_allowed())
       slack.relative = 1e-3L;
+    if (is(value, Family::structured)) slack.absolute = std::max(slack.absolute, Real{4e-6L});
     if ((value.op == Op::attention || value.op == Op::attention_backward) && value.operand == DType::float32)
       slack.relative = 5e-3L;  // two products, one behind the other
     if (const auto found = factors.find(value.op); found != factors.end())

@@ -7,13 +7,17 @@
 #include <stdexcept>
 #include <vector>
 
+#include "graph/op_table.hpp"
 #include "support/numbers.hpp"
+#include "support/structured_interpreter.hpp"
 
 namespace support {
 namespace {
 
+using stiletto::detail::Family;
 using stiletto::detail::Invocation;
 using stiletto::detail::Op;
+using stiletto::detail::row_of;
 using stiletto::detail::cudnn::EngineGraph;
 using stiletto::detail::cudnn::EngineNode;
 using stiletto::detail::cudnn::EngineTensor;
@@ -250,8 +254,13 @@ class Interpreter {
       for (const std::uint32_t input : node.inputs)
         if (values_[input].empty()) read(input);
       require(values_[node.output].empty(), "a tensor that is computed twice");
-      compute(node);
-      if (graph_.tensors[node.output].role == EngineTensor::Role::output) write(node.output);
+      if (row_of(node.op).family == Family::structured)
+        structured(node);
+      else
+        compute(node);
+      node.each_result([&](std::uint32_t result) {
+        if (graph_.tensors[result].role == EngineTensor::Role::output) write(result);
+      });
       for (const std::uint32_t input : node.inputs)
         if (last[input] == i) values_[input] = {};  // large graphs would not fit
     }
@@ -291,6 +300,13 @@ class Interpreter {
     const DType held = t.dtype == DType::boolean ? DType::int8 : t.dtype;  // a byte of 5 would stay one
     walk<2>(t.dims, {row_major(t.dims), t.strides}, [&](const auto& at) {
       store(call_.stores[t.source], at[1], held, values_[index][static_cast<std::size_t>(at[0])]);
+    });
+  }
+
+  void structured(const EngineNode& node) {
+    interpret_structured(graph_, node, values_, rounding_ == Rounding::exact);
+    node.each_result([&](std::uint32_t result) {
+      for (double& x : values_[result]) x = rounded(x, graph_.tensors[result].dtype, rounding_);
     });
   }
 

@@ -122,6 +122,13 @@ std::vector<std::uint8_t> serialize(const NativeGraph& graph) {
   return data;
 }
 
+NativeGraph restored(const std::vector<std::uint8_t>& data, const std::string& json, int sm) {
+  auto graph = std::make_shared<fe::graph::Graph>();
+  set_target(graph, json, sm);
+  check(graph->deserialize(data, true));
+  return graph;
+}
+
 std::vector<std::int64_t> uids_of(const NativeGraph& graph) {
   check(graph->prepare_variant_pack_template());
   return graph->get_variant_pack_uids_sorted();

@@ -54,6 +54,9 @@ void lower(const NativeGraph& graph, cudnnContext* handle);
 void build(const NativeGraph& graph, cudnnContext* handle);
 std::vector<std::uint8_t> serialize(const NativeGraph& graph);
 
+/// The plan that was serialised, for a GPU that is not there.
+NativeGraph restored(const std::vector<std::uint8_t>& data, const std::string& json, int sm);
+
 /// After a plan has been built: the uids that execute() wants, ascending, its scratch, and the plan's name.
 std::vector<std::int64_t> uids_of(const NativeGraph& graph);
 std::int64_t workspace_of(const NativeGraph& graph);

@@ -16,7 +16,7 @@
 #include "backends/cpu/structured.hpp"
 #include "core/dtype_info.hpp"
 
-namespace stiletto::detail::cpu::test {
+namespace stiletto::detail::cpu::attention_test {
 
 using Random = std::mt19937;
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -286,6 +286,10 @@ class Trial {
     if (seen.empty()) return reference.stats.set({b, h, i, 0}, s.sink && is_row ? sink.at({h}) : -infinity);
     double maximum = s.sink ? sink.at({h}) : -infinity;
     for (const std::int64_t j : seen) maximum = std::max(maximum, logit(b, h, i, j));
+    const bool hidden = maximum == -infinity && std::none_of(seen.begin(), seen.end(), [&](std::int64_t j) {
+                          return std::isnan(logit(b, h, i, j));
+                        });
+    if (hidden) return reference.stats.set({b, h, i, 0}, -infinity);
     double sum = s.sink ? std::exp(sink.at({h}) - maximum) : 0;
     for (const std::int64_t j : seen)
       sum += p[static_cast<std::size_t>(j)] = std::exp(logit(b, h, i, j) - maximum);
@@ -317,4 +321,4 @@ class Trial {
   }
 };
 
-}  // namespace stiletto::detail::cpu::test
+}  // namespace stiletto::detail::cpu::attention_test

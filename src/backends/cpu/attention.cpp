@@ -96,11 +96,9 @@ void ForwardBlock<T>::finish_stats(const PanelState<T>& state) {
     const auto& lane = state.panel.lane[i];
     T log_sum = -infinity;
     if (!lane.seen.empty())
-      log_sum = state.panel.maximum[i] == -infinity
-                    ? std::numeric_limits<T>::quiet_NaN()
-                    : static_cast<T>((static_cast<double>(state.panel.maximum[i]) +
-                                      std::log2(static_cast<double>(state.panel.sum[i]))) *
-                                     ln_2);
+      log_sum = static_cast<T>(
+          (static_cast<double>(state.panel.maximum[i]) + std::log2(static_cast<double>(state.panel.sum[i]))) *
+          ln_2);
     else if (problem_.sink != nullptr && lane.query < queries)
       log_sum = static_cast<T>(float_at(*problem_.sink, lane.head));
     store_row(stats_, element_offset(stats_, state.panel.batch_entry, lane.head, lane.query), &log_sum, 1);
@@ -114,7 +112,8 @@ void ForwardBlock<T>::finish(PanelState<T>& state) {
   const Panel<T>& panel = state.panel;
   T* const rows = buffer<T>(Buffer::rows, (panel_lanes<T> + 1) * std::max(step_k_, step_v_));
   alignas(64) std::array<T, panel_lanes<T>> factor;
-  for (std::size_t i = 0; i < factor.size(); ++i) factor[i] = T{1} / state.panel.sum[i];
+  for (std::size_t i = 0; i < factor.size(); ++i)  // 0 where a bias of −infinity hides every key
+    factor[i] = state.panel.sum[i] == 0 ? T{0} : T{1} / state.panel.sum[i];
   if (state.begun)
     kernels_.transpose({state.out, panel.lanes, rows, step_v_, step_v_, panel.lanes, factor.data()});
   for (std::int64_t i = 0; i < panel.count; ++i) {

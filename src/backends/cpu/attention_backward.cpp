@@ -25,14 +25,17 @@ T dot(const T* a, const T* b, std::int64_t count) {  // up to a whole vector, wh
   return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
+/// The sum's logarithm by which a lane that sees nothing has probabilities 0.
+template <class T>
+constexpr T hidden = std::numeric_limits<T>::infinity();
+
 /// A panel with what all its tiles need.
 template <class T>
 class GradientPanel {
  public:
   GradientPanel(const AttentionProblem& problem, const Operands& operands);
-  /// k and v are rows from `loaded.first` on; all that the panel sees are there if its stats are made anew.
   void begin(std::int64_t batch_entry, std::int64_t head_kv, std::int64_t first_row, std::int64_t row_count);
-  void set_log_sums(const T* k);
+  void set_log_sums(const T* k);  // k: all rows, from key 0 on
   GradientTile<T> tile(const KeyRange& keys, const T* k, const T* v);
   void add_to(const GradientTile<T>& tile, const T* k, T* d_k, T* d_v);
   void store_dq(const TensorView& dq);
@@ -79,7 +82,7 @@ void GradientPanel<T>::begin(std::int64_t batch_entry, std::int64_t head_kv, std
   kernels_.transpose({q_, step_k_, q_transposed_, lanes, lanes, step_k_, rows_});
   kernels_.transpose({d_out_, step_v_, d_out_transposed_, lanes, lanes, step_v_, nullptr});
   panel.load(rows_, operands_.out, problem_.width_v);
-  log_sum_.fill(std::numeric_limits<T>::infinity());  // lanes that see nothing have probabilities 0
+  log_sum_.fill(hidden<T>);
   delta_.fill(0);
   for (std::int64_t i = 0; i < panel.count; ++i) {
     const auto index = static_cast<std::size_t>(i);
@@ -89,7 +92,7 @@ void GradientPanel<T>::begin(std::int64_t batch_entry, std::int64_t head_kv, std
     std::array<T, vector_lanes<T>> stats;
     load_row(stats.data(), operands_.stats,
              element_offset(operands_.stats, batch_entry, lane.head, lane.query), 1);
-    log_sum_[index] = static_cast<T>(static_cast<double>(stats[0]) * log2_e);
+    if (stats[0] != -hidden<T>) log_sum_[index] = static_cast<T>(static_cast<double>(stats[0]) * log2_e);
   }
 }
 
@@ -106,7 +109,8 @@ void GradientPanel<T>::set_log_sums(const T* k) {
     kernels_.softmax(tile);
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(panel.count); ++i)
-    if (!panel.lane[i].seen.empty()) log_sum_[i] = panel.maximum[i] + std::log2(panel.sum[i]);
+    if (!panel.lane[i].seen.empty())
+      log_sum_[i] = panel.sum[i] == 0 ? hidden<T> : panel.maximum[i] + std::log2(panel.sum[i]);
 }
 
 /// The probabilities and d_scores of keys, the rows of k and v.
@@ -219,16 +223,16 @@ template <class T>
 class BiasRows {
  public:
   BiasRows(const AttentionProblem& problem, const Operands& operands, const TensorView& d_bias)
-      : problem_(problem), d_bias_(d_bias), panel_(problem, operands) {}
+      : panel_(problem, operands), problem_(problem), d_bias_(d_bias) {}
   void run(std::int64_t bias_entry, std::int64_t bias_head, std::int64_t first_query, std::int64_t count);
 
  private:
   void add(std::int64_t batch_entry, std::int64_t head, std::int64_t first_query, std::int64_t count);
   void store(std::int64_t bias_entry, std::int64_t bias_head, std::int64_t first_query, std::int64_t count);
 
+  GradientPanel<T> panel_;
   const AttentionProblem& problem_;
   const TensorView& d_bias_;
-  GradientPanel<T> panel_;
   T* sums_ = buffer<T>(Buffer::d_keys, round_up(problem_.keys, tile_keys) * panel_lanes<T>);  // (keys, lanes)
 };
 

@@ -15,9 +15,10 @@ inline constexpr std::int64_t panel_lanes = 256 / static_cast<std::int64_t>(size
 template <class T>
 inline constexpr std::int64_t vector_lanes = 64 / static_cast<std::int64_t>(sizeof(T));
 
-/// c = c·factor + a·b, with the factor per lane. a is (rows, depth), b (depth, lanes), c (rows, lanes); the
-/// steps are those of the axis that is not contiguous.
-enum class Start : std::uint8_t { zero, old, scaled };  // what a·b is added to
+/// What a product is added to: nothing, the old values, or these times a factor per lane.
+enum class Start : std::uint8_t { zero, old, scaled };
+/// c = start + a·b. a is (rows, depth), b (depth, lanes), c (rows, lanes); the steps are those of the axis
+/// that is not contiguous.
 template <class T>
 struct Product {
   const T* a;

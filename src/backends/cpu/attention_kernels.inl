@@ -46,17 +46,16 @@ template <class T>
 
 /// Expanded by hand: the sums stay in registers only when every index is a constant.
 template <class T, bool transposed, int vectors, int... sum, int... vector>
-[[gnu::always_inline]] inline void tile(const Product<T>& p, const T* a, const T* b, T* c,
+[[gnu::always_inline]] inline void tile(const Product<T>& p, const T* a, Index row, Index lane,
                                         std::integer_sequence<int, sum...>,
                                         std::integer_sequence<int, vector...>) {
   const Index a_step = p.a_step, b_step = p.b_step, c_step = p.c_step;
+  const T* b = p.b + lane;
+  T* const c = p.c + row * c_step + lane;
   Vector<T> sums[] = {(static_cast<void>(sum), Vector<T>{})...};
   if (p.start != Start::zero)
     ((sums[sum] = load(c + sum / vectors * c_step + sum % vectors * width<T>)), ...);
-  if (p.start == Start::scaled) {
-    const T* const factor = p.factor + (c - p.c) % c_step;
-    ((sums[sum] *= load(factor + sum % vectors * width<T>)), ...);
-  }
+  if (p.start == Start::scaled) ((sums[sum] *= load(p.factor + lane + sum % vectors * width<T>)), ...);
   for (Index k = p.depth; k > 0; --k, a += transposed ? a_step : 1, b += b_step) {
     const Vector<T> row[] = {load(b + vector * width<T>)...};
     ((sums[sum] += a[transposed ? sum / vectors : sum / vectors * a_step] * row[sum % vectors]), ...);
@@ -65,30 +64,27 @@ template <class T, bool transposed, int vectors, int... sum, int... vector>
 }
 
 template <class T, bool transposed, int vectors, int rows>
-void tile_of(const Product<T>& p, const T* a, const T* b, T* c) {
-  tile<T, transposed, vectors>(p, a, b, c, std::make_integer_sequence<int, rows * vectors>(),
+void tile_of(const Product<T>& p, Index row, Index lane) {
+  const T* const a = p.a + (transposed ? row : row * p.a_step);
+  tile<T, transposed, vectors>(p, a, row, lane, std::make_integer_sequence<int, rows * vectors>(),
                                std::make_integer_sequence<int, vectors>());
 }
 
 template <class T, bool transposed, int vectors>
 void column(const Product<T>& p, Index lane) {
-  const T* const b = p.b + lane;
-  const auto a_of = [&p](Index i) { return p.a + (transposed ? i : i * p.a_step); };
-  const auto c_of = [&p, lane](Index i) { return p.c + i * p.c_step + lane; };
   Index i = 0;
-  for (; i + tile_rows <= p.rows; i += tile_rows)
-    tile_of<T, transposed, vectors, tile_rows>(p, a_of(i), b, c_of(i));
+  for (; i + tile_rows <= p.rows; i += tile_rows) tile_of<T, transposed, vectors, tile_rows>(p, i, lane);
   switch (p.rows - i) {
     case 5:
-      return tile_of<T, transposed, vectors, 5>(p, a_of(i), b, c_of(i));
+      return tile_of<T, transposed, vectors, 5>(p, i, lane);
     case 4:
-      return tile_of<T, transposed, vectors, 4>(p, a_of(i), b, c_of(i));
+      return tile_of<T, transposed, vectors, 4>(p, i, lane);
     case 3:
-      return tile_of<T, transposed, vectors, 3>(p, a_of(i), b, c_of(i));
+      return tile_of<T, transposed, vectors, 3>(p, i, lane);
     case 2:
-      return tile_of<T, transposed, vectors, 2>(p, a_of(i), b, c_of(i));
+      return tile_of<T, transposed, vectors, 2>(p, i, lane);
     case 1:
-      return tile_of<T, transposed, vectors, 1>(p, a_of(i), b, c_of(i));
+      return tile_of<T, transposed, vectors, 1>(p, i, lane);
     default:
       return;
   }

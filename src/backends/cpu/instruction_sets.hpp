@@ -6,6 +6,13 @@
 
 #include "backends/cpu/kernels.hpp"
 
+// clang does not know the preference, and then ignores the whole attribute.
+#if defined(__clang__)
+#define STILETTO_AVX512_TARGET "arch=x86-64-v4"
+#else
+#define STILETTO_AVX512_TARGET "arch=x86-64-v4,prefer-vector-width=512"
+#endif
+
 namespace stiletto::detail::cpu {
 
 /// Body::run<bytes of a vector> has to be always inlined, so that it is compiled with the target of what
@@ -20,7 +27,7 @@ struct InstructionSets<Body, void(Arguments...)> {
   [[gnu::target("arch=x86-64-v3")]] static void avx2(Arguments... arguments) {
     Body::template run<32>(arguments...);
   }
-  [[gnu::target("arch=x86-64-v4,prefer-vector-width=512")]] static void avx512(Arguments... arguments) {
+  [[gnu::target(STILETTO_AVX512_TARGET)]] static void avx512(Arguments... arguments) {
     Body::template run<64>(arguments...);
   }
 #endif
@@ -42,3 +49,5 @@ void run_best(Arguments... arguments) {
 }
 
 }  // namespace stiletto::detail::cpu
+
+#undef STILETTO_AVX512_TARGET

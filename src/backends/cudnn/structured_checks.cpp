@@ -2,6 +2,8 @@
 #include "backends/cudnn/structured_checks.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "backends/cudnn/lower.hpp"
 #include "backends/cudnn/operand_forms.hpp"
@@ -22,6 +24,7 @@ class Checks {
     check_alone();
     check_operands();
     check_results();
+    check_images();
     check_norm();
     if (const auto* attention = std::get_if<AttentionAttributes>(&value_.attributes))
       check_attention(*attention);
@@ -127,8 +130,66 @@ class Checks {
   }
 
   /// With the engine that fuses what follows, no type is wider than x's (9.19).
+  /// f(memory, its layout, its form, its name) for each operand and stored result in memory.
+  template <class F>
+  void each_memory(const F& f) const {
+    for (std::size_t i = 0; i < value_.arity; ++i)
+      if (const Value& operand = graph_.values[value_.inputs[i]]; operand.kind == Value::Kind::tensor)
+        f(graph_.tensors[operand.source], value_.layouts[i + 1], operand_form(value_, i),
+          operand_name(value_, i));
+    for (const Store& store : graph_.stores) {
+      const Value& stored = graph_.values[store.value];
+      if (store.value == index_)
+        f(store.tensor, stored.layouts[0], result_form(value_.op, 0), store.tensor.name);
+      else if (stored.kind == Value::Kind::operation && stored.op == Op::part)
+        f(store.tensor, stored.layouts[0], result_form(value_.op, part_index(stored)), store.tensor.name);
+    }
+  }
+
+  // cuDNN 9.19 on an H200: another order has a plan and wrong numbers.
+  void check_images() const {
+    each_memory([&](const Tensor& tensor, const AxisList& layout, OperandForm form, const std::string& what) {
+      if (form != OperandForm::image || falls(tensor, layout, false) || falls(tensor, layout, true)) return;
+      throw NotLowered{text(what, " of ", name(),
+                            " lies in memory neither channels-first nor channels-last, "
+                            "which cuDNN reads at wrong places; pass a copy() of it")};
+    });
+    if (value_.op != Op::conv || value_.dtype != DType::int32) return;
+    for (const std::int64_t channels : {extent(0, 1), extent(1, 0)})
+      if (channels % 4 != 0)
+        throw NotLowered{text("conv of int8 with ", channels,
+                              " channels, which came out wrong on a GPU; give it "
+                              "a multiple of 4")};
+    each_memory([&](const Tensor& tensor, const AxisList& layout, OperandForm form, const std::string& what) {
+      if (form == OperandForm::image && !falls(tensor, layout, true))
+        throw NotLowered{text(what,
+                              " of an int8 conv is not channels-last, which came out wrong on a GPU; give "
+                              "it that order")};
+    });
+  }
+
+  /// Whether strides fall from dimension to dimension, the channels last or second.
+  bool falls(const Tensor& tensor, const AxisList& layout, bool channels_last) const {
+    std::int64_t previous = std::numeric_limits<std::int64_t>::max();
+    const auto step = [&](std::size_t d) {
+      if (layout[d] < 0) return true;
+      const std::int64_t stride = tensor.strides[static_cast<std::size_t>(layout[d])];
+      return stride <= std::exchange(previous, stride);
+    };
+    if (!step(0) || (!channels_last && !step(1))) return false;
+    for (std::size_t d = 2; d < layout.size(); ++d)
+      if (!step(d)) return false;
+    return !channels_last || step(1);
+  }
+
   void check_norm() const {
     if (result_form(value_.op, 0) != OperandForm::matrix) return;
+    constexpr int wanted = 16;  // whatever is declared: cuDNN 9.19 refuses such a pointer when it is executed
+    each_memory([&](const Tensor& tensor, const AxisList&, OperandForm, const std::string& what) {
+      if (tensor.alignment < wanted)
+        throw NotLowered{text(what, " of ", name(), " is aligned to ", tensor.alignment,
+                              " bytes, and cuDNN takes ", wanted, "; pass a copy() of it")};
+    });
     const bool alone = std::none_of(graph_.values.begin(), graph_.values.end(), [&](const Value& value) {
       const auto end = value.inputs.begin() + value.arity;
       return value.op != Op::part && std::find(value.inputs.begin(), end, index_) != end;
@@ -178,7 +239,8 @@ class Checks {
                             narrow_only() ? "" : " and float32", ", not of ", dtype, "; cast the operands")};
     for (const std::size_t operand : {q, q + 2})
       if (const std::int64_t width = extent(operand, 3); width % 8 != 0)
-        throw NotLowered{text(operand_name(value_, operand), " of ", name(), " has a last axis of ", width,
+        throw NotLowered{text(operand_name(value_, operand), " of ", name(), " has ",
+                              operand == q ? "head_dim " : "width ", width,
                               ", and cuDNN takes multiples of 8; pad it with zeros")};
     for (const Store& store : graph_.stores) {
       const Value& stored = graph_.values[store.value];
