@@ -52,7 +52,7 @@ summary="$build_tree/summary.txt"
 status=0
 # The summary is held back, so that the list of skips comes before it and it comes last.
 (cd "$ROOT" && ctest --preset ci --parallel "$(nproc)" 2>&1) |
-  awk -v summary="$summary" '/^[0-9]+% tests passed/ { held = 1 } held { print >summary; next } { print; fflush() }' || status=$?
+  awk -v summary="$summary" '/^[0-9]+% tests passed/ { held = 1 } held { print >summary; fflush(); next } { print; fflush() }' || status=$?
 
 skips="$(list_skips "$build_tree/Testing/Temporary/LastTest.log")"
 say ""

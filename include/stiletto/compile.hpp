@@ -341,7 +341,9 @@ Compiled<Signature> load(const std::filesystem::path& path, Allocator allocator 
   return Compiled<Signature>::loaded(path, allocator);
 }
 
-/// Traces f over arrays like `args`, lowers the trace to one graph and builds its plan.
+/// Traces f over arrays like `args`, lowers the trace to one graph and builds its plan. For the CPU a new
+/// product or convolution cannot be planned while static objects are being destroyed: ArgumentError; plans
+/// that are there can be called.
 template <class F, class... Args>
 auto compile(const CompileOptions& options, F&& f, const Args&... args)
     -> Compiled<result_t<F, Args...>(traced_t<Args>...)> {

@@ -34,7 +34,13 @@ struct PlanOptions {
         deterministic(options.deterministic),
         heuristics(options.heuristics),
         autotune(options.autotune),
-        target(options.target) {}
+        target(options.target) {
+    for (const Heuristic heuristic : heuristics)
+      if (heuristic > Heuristic::fallback)
+        throw ArgumentError("compile: the option heuristics has the value " +
+                            std::to_string(static_cast<int>(heuristic)) +
+                            ", which is no Heuristic; use a, b and fallback");
+  }
   bool operator==(const PlanOptions&) const = default;
 };
 

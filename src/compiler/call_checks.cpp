@@ -53,11 +53,21 @@ void check_array(const ArgumentSpec& spec, const ArrayBody& body) {
                              " bytes, called with ", alignment_of(body.data()), "; copy() aligns it"));
 }
 
-/// A store as printed traces have it; outputs, which an allocator of the caller's made, have no place there.
+bool is_result(const Store& store) { return store.tensor.home == Tensor::Home::output; }
+
+/// A store as printed traces have it; results have no place there.
 std::string name_of(const Store& store) {
-  const bool output = store.tensor.home == Tensor::Home::output;
-  return text(output ? std::string() : text("operation ", store.trace_position, ", store: "),
-              "the destination ", store.tensor.name);
+  return is_result(store)
+             ? text("the result ", store.tensor.name)
+             : text("operation ", store.trace_position, ", store: the destination ", store.tensor.name);
+}
+
+/// Who gave a result memory that meets another's.
+std::string remedy(const Store& store, const std::string& otherwise) {
+  return is_result(store)
+             ? "nothing was written: have the option allocator, or Bindings::set, give it memory "
+               "of its own"
+             : "nothing was written: " + otherwise;
 }
 
 }  // namespace
@@ -114,20 +124,23 @@ void Executable::check_aliases(const CallFrame& frame, bool outputs_too) const {
       if (same)
         throw AliasError(text(store, itself ? "" : text(" is the memory of ", tensor.name, ", which"),
                               " is still read by a product, a reduction or a later operation when it is "
-                              "written; nothing was written: compute in one call what another one stores "
-                              "(matmul_into adds a product to its destination), store to other memory, or "
-                              "copy() the input"));
+                              "written; ",
+                              remedy(graph.stores[s],
+                                     "compute in one call what another one stores (matmul_into adds a "
+                                     "product to its destination), store to other memory, or copy() the "
+                                     "input")));
       throw AliasError(text(store, itself ? "" : text(" overlaps ", tensor.name, ", which"),
-                            " is read at other places than it is written; nothing was written: store to "
-                            "other memory, or copy() the input"));
+                            " is read at other places than it is written; ",
+                            remedy(graph.stores[s], "store to other memory, or copy() the input")));
     }
     for (std::size_t other = 0; other < s; ++other) {
       if (graph.stores[other].tensor.home == Tensor::Home::output && !outputs_too) continue;
       if (ranges_cross(stores_[s], frame.stores[s], stores_[other], frame.stores[other]) &&
           elements_meet(stores_[s], frame.stores[s], stores_[other], frame.stores[other]))
-        throw AliasError(text(name_of(graph.stores[s]), " overlaps the destination ",
-                              graph.stores[other].tensor.name,
-                              "; nothing was written: store to disjoint memory"));
+        throw AliasError(text(name_of(graph.stores[s]), " overlaps ",
+                              is_result(graph.stores[other]) ? "the result " : "the destination ",
+                              graph.stores[other].tensor.name, "; ",
+                              remedy(graph.stores[s], "store to disjoint memory")));
     }
   }
 }

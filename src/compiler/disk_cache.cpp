@@ -59,6 +59,7 @@ void keep(const std::filesystem::path& path, const std::string& key, const Plan&
     body(key);
     plan.save(body);
     std::filesystem::create_directories(path.parent_path());
+    remove_unfinished(path.parent_path());
     write_plan_file(path, text("in a cache folder: it may be deleted at any time\n", plan.describe()),
                     body.bytes);
     if (log_enabled(LogTopic::cache)) log(LogTopic::cache, text("plan kept in ", path.string()));

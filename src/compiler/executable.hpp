@@ -79,6 +79,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   Device device() const { return device_; }
 
  private:
+  void write(const std::filesystem::path& path, const std::vector<std::uint64_t>& sizes) const;
   std::string plan_text() const { return plan_ ? plan_->describe() : "  nothing to compute\n"; }
   std::vector<Region> regions() const {
     return plan_ ? plan_->regions(lowered_.graph) : std::vector<Region>{};

@@ -17,6 +17,16 @@ void Executable::save(const std::filesystem::path& path, const std::vector<std::
                              captures_.size() == 1 ? " array (" : " arrays (", captured,
                              "), whose contents a plan does not hold; pass them as arguments"));
   }
+  try {
+    write(path, sizes);
+  } catch (const ArgumentError& error) {
+    throw ArgumentError(text("save: ", error.what()));
+  } catch (const DeviceError& error) {
+    throw DeviceError(text("save: ", error.what()));
+  }
+}
+
+void Executable::write(const std::filesystem::path& path, const std::vector<std::uint64_t>& sizes) const {
   Writer body;
   body(trace_text_, arguments_, structures_, numbers_, lowered_, device_, sizes);
   if (plan_) plan_->save(body);

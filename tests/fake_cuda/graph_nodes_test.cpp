@@ -244,6 +244,9 @@ TEST_F(GraphNodes, what_is_refused) {
   fail("GraphAddChildGraphNode", 1);
   expect_text([&] { stiletto::add_node(graph.get(), {}, call.graph, call.bindings); },
               "DeviceError: add_node: CUDA error 1 (fake error) on cuda:0");
+  fail("GraphRetainUserObject", 1);
+  expect_text([&] { stiletto::add_node(graph.get(), {}, call.graph, call.bindings); },
+              "DeviceError: giving memory to a captured graph: CUDA error 1 (fake error) on cuda:0");
   fail("EndCapture", 901);
   expect_text([&] { stiletto::add_node(graph.get(), {}, call.graph, call.bindings); },
               "DeviceError: add_node: CUDA could not record the call");

@@ -264,7 +264,7 @@ cudnn graph, 1 x 4 x 1000003
   t0 = tensor0: float16(1, 4, 1000003) strides (4000012, 1000003, 1)
   t1 = tensor1: float16(1, 4, 1) strides (4, 1, 1)
   t2 = add(t0, t1) in float32: store0: float16(1, 4, 1000003) strides (4000012, 1000003, 1)
-not 1 x 1000003 x 4: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 1000003 x 4: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 not 4 x 1000003 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
 )");
 }
@@ -288,7 +288,7 @@ cudnn graph, 1 x 4 x 2097152
   t0 = tensor0: float32(1, 4, 2097152) strides (8388608, 2097152, 1)
   t1 = tensor1: float32(1, 4, 1) strides (4, 1, 1)
   t2 = add(t0, t1) in float32: store0: float32(1, 4, 2097152) strides (8388608, 2097152, 1)
-not 1 x 2097152 x 4: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 2097152 x 4: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 not 4 x 2097152 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
 )");
 }

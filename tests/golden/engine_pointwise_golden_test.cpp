@@ -21,7 +21,7 @@ cudnn graph, 1 x 64 x 96
   t0 = tensor0: float16(1, 64, 96) strides (6144, 96, 1)
   t1 = tensor1: float16(1, 1, 96) strides (96, 96, 1)
   t2 = add(t0, t1) in float32: store0: float16(1, 64, 96) strides (6144, 96, 1)
-not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 not 64 x 96 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
 )");
 }
@@ -33,7 +33,7 @@ cudnn graph, 1 x 64 x 96
   t0 = tensor0: float16(1, 64, 96) strides (6144, 96, 1)
   t1 = tensor1: float32(1, 64, 1) strides (64, 1, 1)
   t2 = add(t0, t1) in float32: store0: float32(1, 64, 96) strides (6144, 96, 1)
-not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 not 64 x 96 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
 )");
 }
@@ -45,7 +45,7 @@ cudnn graph, 1 x 8 x 6144
   t0 = tensor0: float32(1, 8, 6144) strides (49152, 6144, 1)
   t1 = tensor1: float32(1, 1, 6144) strides (6144, 6144, 1)
   t2 = add(t0, t1) in float32: store0: float32(1, 8, 6144) strides (49152, 6144, 1)
-not 1 x 6144 x 8: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 6144 x 8: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 not 8 x 6144 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
 )");
 }
@@ -97,8 +97,8 @@ cudnn graph, 4 x 64 x 96, behind a product of ones
 TEST(EnginePointwise, a_transposed_operand_of_16_bits) {
   auto f = [](const Array& x, const Array& y) { return x + stiletto::transpose(y); };
   expect_text(engine_text(f, on_cpu({64, 96}), on_cpu({96, 64}, f16)), R"(
-not 1 x 64 x 96: arg1 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
-not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 64 x 96: arg1 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 cudnn graph, 64 x 96 x 1
   t0 = tensor0: float32(64, 96, 1) strides (96, 1, 1)
   t1 = tensor1: float16(64, 96, 1) strides (1, 64, 1)
@@ -136,7 +136,7 @@ cudnn graph, 1 x 64 x 96
   t13 = divide(t11, t12) in float32: float32(1, 64, 96)
   t15 = divide(t13, t14) in float32: float32(1, 64, 96)
   t17 = divide(t15, t16) in float32: store0: float32(1, 64, 96) strides (6144, 96, 1)
-not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 not 64 x 96 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
 )");
 }
@@ -149,7 +149,7 @@ cudnn graph, 1 x 64 x 96
   t1 = tensor1: float32(1, 1, 96) strides (96, 96, 1)
   t2 = exp(t1) in float32: float32(1, 64, 96)
   t3 = add(t0, t2) in float32: store0: float32(1, 64, 96) strides (6144, 96, 1)
-not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 not 64 x 96 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
 )");
 }
@@ -217,7 +217,7 @@ TEST(EnginePointwise, a_store_that_repeats_columns) {
   auto f = [](const Array& to, const Array& x) { stiletto::assign(to, -x); };
   expect_text(engine_text(f, on_cpu({64, 96}), on_cpu({64, 1})), R"(
 not 1 x 64 x 96: a store that repeats its value along the columns, which cuDNN writes at wrong places
-not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 not 64 x 96 x 1: arg1 spans some of several axes that do not merge, or has gaps there, and cuDNN reads it at wrong places
 not 1 x 64 x 96, behind a product of ones: no floating-point operand over all axes that a product of ones could multiply
 )");
@@ -226,13 +226,13 @@ not 1 x 64 x 96, behind a product of ones: no floating-point operand over all ax
 TEST(EnginePointwise, one_operand_transposed) {
   auto f = [](const Array& x, const Array& y) { return x + stiletto::transpose(y); };
   expect_text(engine_text(f, on_cpu({64, 96}), on_cpu({96, 64})), R"(
-not 1 x 64 x 96: arg1 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
-not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 1 x 64 x 96: arg1 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
+not 1 x 96 x 64: arg0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 cudnn graph, 64 x 96 x 1
   t0 = tensor0: float32(64, 96, 1) strides (96, 1, 1)
   t1 = tensor1: float32(64, 96, 1) strides (1, 64, 1)
   t2 = add(t0, t1) in float32: store0: float32(64, 96, 1) strides (96, 1, 1)
-not 64 x 1 x 96, other orders as products with a one: arg1 lies in another order than the result, and float32 operands of a product are rounded; pass a copy() of it in the order of the result
+not 64 x 1 x 96, other orders as products with a one: arg1 lies in another order than the result, and float32 operands of a product are rounded; pass a copy of it made outside the function in the order of the result
 )");
 }
 

@@ -126,7 +126,7 @@ cudnn graph, 1 x 64 x 96
 TEST(EngineProduct, batch_innermost) {
   auto f = [](const Array& x, const Array& w) { return transpose(matmul(x, w), {1, 2, 0}); };
   expect_text(engine_text(f, on_cpu({4, 64, 128}), on_cpu({4, 128, 96})), R"(
-not 4 x 64 x 96: out0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result
+not 4 x 64 x 96: out0 has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the order of the result
 )");
 }
 

@@ -59,14 +59,17 @@ TEST_F(Diagnosis, an_operand_in_another_order) {
   EXPECT_EQ(
       text_of(error),
       "no engine takes this graph on NVIDIA H200 (sm_90) with cuDNN 9.19.0; with arg1 of strides (128, 1) "
-      "over i,j instead of (1, 64) it has a plan: pass a copy that lies in memory like that\n"
+      "over i,j instead of (1, 64) it has a plan: pass a copy made outside the function that lies in memory "
+      "like that\n"
       "  lowering, 1 x 64 x 128 and 1 x 64 x 128, behind a product of ones: arg1 has gaps between its "
       "elements "
-      "along every axis that cuDNN could walk innermost; pass a copy() of it, in the order of the result\n"
+      "along every axis that cuDNN could walk innermost; pass a copy of it made outside the function, in the "
+      "order of the result\n"
       "  lowering, 1 x 128 x 64: arg0 has gaps between its elements along every axis that cuDNN could "
-      "walk innermost; pass a copy() of it, in the order of the result\n"
+      "walk innermost; pass a copy of it made outside the function, in the order of the result\n"
       "  lowering, 64 x 1 x 128, other orders as products with a one: arg1 lies in another order than the "
-      "result, and float32 operands of a product are rounded; pass a copy() of it in the order of the "
+      "result, and float32 operands of a product are rounded; pass a copy of it made outside the function in "
+      "the order of the "
       "result\n"
       "graph\n"
       "  axes i=64 j=128\n"
@@ -140,6 +143,36 @@ TEST_F(Diagnosis, a_product_of_a_product) {
       "  %6 -> out0: float16[i,j] strides (32, 1)\n");
 }
 
+// A copy of the operand, whose strides keep the axes from merging, would be refused like the operand.
+TEST_F(Diagnosis, no_advice_that_is_refused_as_well) {
+  auto f = [](const Array& x) { return stiletto::prod(x, {0}); };
+  EXPECT_EQ(
+      refusal(on_h200(), f, spec({64, 64}, f32)).hint,
+      "no other alignment, layout, extents or dtype and no cut in two gives it a plan; run it on the CPU");
+}
+
+TEST_F(Diagnosis, the_parts_of_attention) {
+  auto f = [](const Array& q, const Array& k, const Array& v) {
+    return matmul(stiletto::softmax(matmul(q, stiletto::transpose(k)) * 0.125F), v);
+  };
+  const std::string text =
+      refusal(on_h200(), f, spec({64, 32}, f16), spec({128, 32}, f16), spec({128, 32}, f16)).what();
+  EXPECT_EQ(text.find("a call of its own"), std::string::npos) << text;
+  plans::expect_part(text, "a product of the softmax of a product; call attention");
+}
+
+TEST_F(Diagnosis, accumulation_in_float64) {
+  CompileOptions options = on_h200();
+  options.compute_dtype = f64;
+  auto f = [](const Array& x, const Array& w) { return matmul(x, w); };
+  const auto error = refusal(options, f, spec({64, 32}, f16), spec({32, 64}, f16));
+  EXPECT_EQ(error.excluded_by, "compute_dtype");
+  EXPECT_EQ(error.hint, "leave compute_dtype at float32");
+  plans::expect_part(error.what(),
+                     ": cuDNN does not accumulate narrower types in float64 (option compute_dtype); leave "
+                     "compute_dtype at float32\n");
+}
+
 TEST_F(Diagnosis, float64) {
   auto f = [](const Array& x) { return stiletto::exp(x) * 2.0; };
   const auto error = refusal(on_h200(), f, spec({64, 128}, f64));
@@ -170,14 +203,14 @@ TEST_F(Diagnosis, hints) {
     return matmul(stiletto::exp(stiletto::slice(x, {stiletto::Slice{}, stiletto::Slice{1, 129}})), w);
   };
   EXPECT_EQ(hint(add, spec({64, 128}, f16), spec({64, 128}, f16, {128, -1})),
-            "with arg1 of strides (128, 1) over i,j instead of (128, -1) it has a plan: pass a copy() of "
-            "that view");
+            "with arg1 of strides (128, 1) over i,j instead of (128, -1) it has a plan: pass a copy of that "
+            "view made outside the function");
   EXPECT_EQ(hint(squares, spec({64}, DType::int32)), "with arg0 as float32 instead of int32 it has a plan");
-  EXPECT_EQ(
-      hint(attention, spec({64, 32}, f16), spec({128, 32}, f16), spec({128, 32}, f16)),
-      "before and behind softmax (operation 7) it has plans: compute that between two functions, on the CPU");
+  EXPECT_EQ(hint(attention, spec({64, 32}, f16), spec({128, 32}, f16), spec({128, 32}, f16)),
+            "call attention, which is one operation and has engines for float16 and bfloat16");
   EXPECT_EQ(hint(computed_rows, spec({64, 136}, f16), spec({128, 96}, f16)),
-            "with arg0 at a multiple of 16 bytes in memory it has a plan: pass a copy() of that view");
+            "with arg0 at a multiple of 16 bytes in memory it has a plan: pass a copy of that view made "
+            "outside the function");
   EXPECT_EQ(
       hint([](const Array& x) { return stiletto::softmax(x); }, spec({64, 128}, f16)),
       "no other alignment, layout, extents or dtype and no cut in two gives it a plan; run it on the CPU");

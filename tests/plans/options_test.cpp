@@ -129,6 +129,17 @@ TEST_F(PlanOptions, targets_from_files) {
   expect_part(refusal(options, softmax, x).target, "H200");
 }
 
+TEST_F(PlanOptions, without_a_gpu_the_error_names_the_option_target) {
+  if (stiletto::detail::cudnn::has_driver()) GTEST_SKIP() << "there is a driver";
+  try {
+    (void)stiletto::compile(dense, x, w);
+    FAIL() << "there is a plan";
+  } catch (const stiletto::DeviceError& error) {
+    expect_part(error.what(), "no NVIDIA driver was found");
+    expect_part(error.what(), ", or plan for a GPU that is not here with the option target");
+  }
+}
+
 TEST_F(PlanOptions, every_shipped_target_has_a_plan) {
   for (const std::string& name : Target::names()) {
     const auto options = CompileOptions{.target = Target::named(name)};

@@ -106,23 +106,24 @@ Group batches() {
         [](const Arrays& a) { return matmul(transpose(a[0], {3, 2, 1, 0, 4, 5}), a[1]); },
         {{{2, 3, 2, 3, 16, 32}}, matrix(32, 48)},
         "the strides of arg0.0 (float16[3,2,3,2,16,1,32], strides [512,1536,3072,9216,32,0,1]) keep its axes "
-        "from merging: use a copy() of it, contiguous in the order of the result"},
+        "from merging: pass a copy made outside the function, contiguous in the order of the result"},
        {"six batch axes that merge", product, {{{2, 1, 2, 3, 1, 2, 16, 32}}, {{2, 1, 2, 3, 1, 2, 32, 16}}}},
        {"two batch axes, one shared on either side",
         product,
         {{{2, 1, 64, 128}}, {{1, 3, 128, 96}}},
         "arg0.0 (float16[2,1,64,1,128], strides [8192,0,128,0,1]) and arg0.1 (float16[1,3,1,96,128], strides "
-        "[0,12288,0,1,96]) are broadcast along some of the axes and keep them from merging: copy() the "
-        "result of broadcast_to"},
+        "[0,12288,0,1,96]) are broadcast along some of the axes and keep them from merging: pass a copy of "
+        "it made outside the function, of the shape that broadcast_to gives"},
        {"two batch axes, one of them shared",
         product,
         {{{2, 3, 64, 128}}, {{3, 128, 96}}},
         "arg0.1 (float16[1,3,1,96,128], strides [0,12288,0,1,96]) is broadcast along some of the axes and "
-        "keeps them from merging: copy() the result of broadcast_to"},
+        "keeps them from merging: pass a copy of it made outside the function, of the shape that "
+        "broadcast_to gives"},
        {"heads beside rows",
         [](const Arrays& a) { return matmul(transpose(a[0], {0, 2, 1, 3}), transpose(a[1], {0, 2, 3, 1})); },
         {{{2, 64, 4, 32}}, {{2, 64, 4, 32}}},
-        "use copies of them, contiguous in the order of the result"}}};
+        "pass copies made outside the function, contiguous in the order of the result"}}};
 }
 
 Group around() {

@@ -65,9 +65,8 @@ TEST(Diagnosis, a_transposed_operand) {
   const auto graph = unit::lower(sum_of, on_cpu({4, 8}), on_cpu({4, 8}, f32, {1, 4})).graph;
   const Diagnosis d = found(graph, rows_only);
   EXPECT_EQ(d.variant,
-            "with arg1 of strides (8, 1) over i,j instead of (1, 4) it has a plan: pass a copy that lies in "
-            "memory "
-            "like that");
+            "with arg1 of strides (8, 1) over i,j instead of (1, 4) it has a plan: pass a copy made outside "
+            "the function that lies in memory like that");
   EXPECT_EQ(d.part, "") << "it is one operation";
   EXPECT_FALSE(d.stopped);
 }
@@ -78,7 +77,7 @@ TEST(Diagnosis, operands_with_gaps) {
   EXPECT_EQ(d.variant,
             "with arg0 of strides (8, 1) over i,j instead of (32, 2) and arg1 of strides (8, 1) over i,j "
             "instead of "
-            "(16, -1) it has a plan: pass a copy() of that view");
+            "(16, -1) it has a plan: pass a copy of that view made outside the function");
 }
 
 TEST(Diagnosis, a_destination) {
@@ -110,7 +109,8 @@ TEST(Diagnosis, alignment) {
     return every_tensor(g, [](const Tensor& tensor) { return tensor.alignment >= 16; });
   });
   EXPECT_EQ(d.variant,
-            "with arg0 at a multiple of 16 bytes in memory it has a plan: pass a copy() of that view");
+            "with arg0 at a multiple of 16 bytes in memory it has a plan: pass a copy of that view made "
+            "outside the function");
 }
 
 /// Of these axes no other extents are taken.

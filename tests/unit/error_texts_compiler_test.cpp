@@ -212,6 +212,36 @@ TEST(CompilerErrorTexts, aliases) {
   EXPECT_EQ(w.to_vector<float>(), std::vector<float>(8, 1));
 }
 
+TEST(ErrorTexts, results_in_memory_that_is_in_use) {
+  const Array x = stiletto::ones({4, 4});
+  const stiletto::CompileOptions into_x{
+      .allocator = [&](stiletto::Device, const stiletto::Shape&, DType) { return x; }};
+  expect_text([&] { jit(into_x, [](const Array& a) { return stiletto::softmax(a); }, x); },
+              "AliasError: the result out0 is the memory of arg0, which is still read by a product, a "
+              "reduction or a later operation when it is written; nothing was written: have the option "
+              "allocator, or Bindings::set, give it memory of its own");
+  expect_text(
+      [&] { jit(into_x, [](const Array& a) { return stiletto::matmul(a, a); }, x); },
+      "AliasError: the result out0 overlaps arg0, which is read at other places than it is written; nothing "
+      "was written: have the option allocator, or Bindings::set, give it memory of its own");
+  expect_text(
+      [&] { jit(into_x, [](const Array& a) { return std::pair(a + 1, a * 2); }, stiletto::zeros({4, 4})); },
+      "AliasError: the result out1 overlaps the result out0; nothing was written: have the option allocator, "
+      "or Bindings::set, give it memory of its own");
+  EXPECT_EQ(x.to_vector<float>(), std::vector<float>(16, 1)) << "nothing was written";
+}
+
+TEST(ErrorTexts, heuristics_that_are_none) {
+  const Array x = stiletto::ones({4});
+  expect_text(
+      [&] {
+        stiletto::compile(
+            {.heuristics = {static_cast<stiletto::Heuristic>(7)}}, [](const Array& a) { return a + 1; }, x);
+      },
+      "ArgumentError: compile: the option heuristics has the value 7, which is no Heuristic; use a, b and "
+      "fallback");
+}
+
 // eager.cpp: outside a trace there are no arg0 and arg1
 TEST(CompilerErrorTexts, aliases_outside_a_trace) {
   const Array x = stiletto::ones({4, 4}), w = stiletto::ones({4, 4});

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "compiler/plan_file.hpp"
 #include "stiletto/stiletto.hpp"
 #include "support/errors.hpp"
 
@@ -198,10 +200,11 @@ TEST_F(Saved, torn_and_damaged_files) {
 
 TEST_F(Saved, what_cannot_be_written_leaves_nothing) {
   const auto compiled = compile([](const Array& a) { return a + 1; }, x);
-  EXPECT_TRUE(throws<ArgumentError>([&] { compiled.save(folder / "missing" / "f.plan"); },
-                                    {"missing/f.plan", "cannot be written: No such file or directory"}));
+  EXPECT_TRUE(
+      throws<ArgumentError>([&] { compiled.save(folder / "missing" / "f.plan"); },
+                            {"save: ", "missing/f.plan", "cannot be written: No such file or directory"}));
   std::filesystem::create_directories(path);  // where the file should be
-  EXPECT_TRUE(throws<ArgumentError>([&] { compiled.save(path); }, {"f.plan cannot be written: "}));
+  EXPECT_TRUE(throws<ArgumentError>([&] { compiled.save(path); }, {"save: ", "f.plan cannot be written: "}));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1) << "the folder f.plan only";
 }
 
@@ -214,11 +217,50 @@ TEST_F(Saved, a_link_stays_one) {
   EXPECT_EQ(load<Array(Array)>(path)(x).to_vector<float>()[0], 3);
 }
 
+TEST_F(Saved, a_link_that_leads_nowhere_yet_stays_one) {
+  const std::filesystem::path link = folder / "link";
+  std::filesystem::create_symlink("f.plan", link);
+  compile([](const Array& a) { return a + 2; }, x).save(link);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(load<Array(Array)>(path)(x).to_vector<float>()[0], 3);
+  std::filesystem::create_symlink("loop", folder / "loop");
+  EXPECT_TRUE(
+      throws<ArgumentError>([&] { compile([](const Array& a) { return a + 1; }, x).save(folder / "loop"); },
+                            {"save: ", "loop cannot be written: Too many levels of symbolic links"}));
+}
+
+TEST_F(Saved, a_file_that_is_there_keeps_its_mode) {
+  const auto compiled = compile([](const Array& a) { return a + 1; }, x);
+  compiled.save(path);
+  std::filesystem::permissions(path,
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  compiled.save(path);
+  EXPECT_EQ(std::filesystem::status(path).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST_F(Saved, unfinished_files_go_after_a_day) {
+  const auto made = [&](const char* name, int hours) {
+    const std::filesystem::path file = folder / name;
+    write(file, "part");
+    std::filesystem::last_write_time(
+        file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
+    return file;
+  };
+  const auto old = made(".stiletto-1-2.unfinished", 25), recent = made(".stiletto-3-4.unfinished", 23),
+             other = made("f.unfinished", 25), plan = made("g.plan", 25);
+  stiletto::detail::remove_unfinished(folder);
+  EXPECT_FALSE(std::filesystem::exists(old));
+  for (const auto& file : {recent, other, plan}) EXPECT_TRUE(std::filesystem::exists(file)) << file;
+  EXPECT_NO_THROW(stiletto::detail::remove_unfinished(folder / "missing"));
+}
+
 TEST_F(Saved, pipes_are_left_alone) {
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   const auto compiled = compile([](const Array& a) { return a + 1; }, x);
-  EXPECT_TRUE(throws<ArgumentError>([&] { compiled.save(path); },
-                                    {"f.plan cannot be written: it is there and is no regular file"}));
+  EXPECT_TRUE(
+      throws<ArgumentError>([&] { compiled.save(path); },
+                            {"save: ", "f.plan cannot be written: it is there and is no regular file"}));
   EXPECT_TRUE(throws<ArgumentError>([&] { load<Array(Array)>(path); }, {"f.plan is no regular file"}));
 }
 

@@ -3,6 +3,7 @@
 // calls that keep OpenMP out of it.
 #include "backends/cpu/onednn.hpp"
 
+#include <atomic>
 #include <new>
 #include <string>
 
@@ -70,6 +71,20 @@ const dnnl::stream& onednn_stream() {
     thread_local const StreamOwner owner{stream};
   }
   return *stream;
+}
+
+void check_onednn_is_there() {
+  static std::atomic<bool> gone{false};  // plain data, which can be read at any time
+  struct Watch {
+    // Made after the cache, which asking for its size makes, and so destroyed before it.
+    Watch() { static_cast<void>(dnnl::get_primitive_cache_capacity()); }
+    ~Watch() { gone.store(true); }
+  };
+  if (gone.load())
+    throw ArgumentError(
+        "compile: the process is ending, and oneDNN, with which products and convolutions are planned, is "
+        "gone; compile before main returns and call the plan");
+  static const Watch watch;
 }
 
 std::optional<dnnl::memory::data_type> onednn_type(DType dtype) {

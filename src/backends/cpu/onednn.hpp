@@ -15,6 +15,10 @@ const dnnl::engine& onednn_engine();
 const dnnl::stream& onednn_stream();
 std::optional<dnnl::memory::data_type> onednn_type(DType);
 
+/// Before primitives are created. oneDNN's cache of them is a static object, which creating one once that has
+/// been destroyed would use: ArgumentError instead. Executing those that are there goes on working.
+void check_onednn_is_there();
+
 /// While one lives, oneDNN creates and executes primitives on this thread alone. Only the OpenMP builds of
 /// oneDNN need it; the program's own setting for the thread is put back.
 class OnednnOnOneThread {

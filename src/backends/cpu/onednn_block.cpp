@@ -211,6 +211,7 @@ std::optional<dnnl::matmul::primitive_desc> BlockBuilder::choose(const memory::d
 }
 
 std::unique_ptr<const Block> BlockBuilder::build(bool reference_allowed) {
+  check_onednn_is_there();
   if (!collect_post()) return nullptr;
   const memory::desc a = descriptor(p_.a, shape_.m, p_.k), b = descriptor(p_.b, p_.k, shape_.n);
   const memory::desc c = descriptor(p_.c, shape_.m, shape_.n);

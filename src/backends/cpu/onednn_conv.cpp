@@ -140,6 +140,7 @@ class OnednnConv final : public ConvPlan {
 };
 
 bool OnednnConv::prepare() {
+  check_onednn_is_there();
   const OnednnOnOneThread alone;
   pieces_ = cut(p_);
   for (const ConvPiece& piece : pieces_) {

@@ -145,6 +145,7 @@ bool try_out(Op op, double coefficient, const PostLink& link) {
   post.append_eltwise(link.algorithm, link.alpha, link.beta);
   dnnl::primitive_attr attributes;
   attributes.set_post_ops(post);
+  check_onednn_is_there();
   const OnednnOnOneThread alone;
   const auto done = unless_refused([&] {
     const dnnl::engine& engine = onednn_engine();

@@ -85,7 +85,7 @@ class CudnnBackend : public Backend {
     const ProfilerRange range(("stiletto: compile " + expression_text(graph, 70)).c_str());
     const Device device = attempt.device;
     if (auto fills = fill_plan(graph, device, attempt.present)) return fills;
-    if (auto refused = refused_accumulation(graph, "lowering")) {
+    if (auto refused = refused_compute_dtype(graph)) {
       refused->target = attempt.origin.target;
       refused->library = attempt.origin.library;
       throw_unsupported(graph, std::move(*refused));
@@ -106,8 +106,25 @@ class CudnnBackend : public Backend {
     throw_unsupported(graph, std::move(refusal));
   }
 
+  static std::optional<Refusal> refused_compute_dtype(const CanonicalGraph& graph) {
+    if (auto refused = refused_accumulation(graph, "lowering")) return refused;
+    if (!accumulates_narrower_in_float64(graph)) return std::nullopt;
+    return Refusal{{},
+                   {},
+                   {{"lowering", "cuDNN does not accumulate narrower types in float64"}},
+                   "compute_dtype",
+                   "leave compute_dtype at float32"};
+  }
+
   static std::string library_here() {
     return text("cuDNN ", (has_driver() ? libraries_for_device() : libraries_for_planning()).cudnn.version);
+  }
+  static bool accumulates_narrower_in_float64(const CanonicalGraph& graph) {
+    return graph.compute_dtype == DType::float64 &&
+           std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
+             return value.kind == Value::Kind::operation && value.contracted.any() &&
+                    value.dtype != DType::float64;
+           });
   }
   static bool multiplies_float32(const CanonicalGraph& graph) {
     return std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
@@ -138,11 +155,19 @@ class CudnnBackend : public Backend {
         present = !options.target || *options.target == *target;
         if (present) beside.emplace();
       } else if (!options.target) {
-        libraries_for_device();  // says what is missing
+        refuse_without_gpu();
       }
       if (options.target) target = options.target;
       const TargetProperties& properties = TargetAccess::properties(*target);
       origin = {text(properties.name, " (sm_", properties.sm, ")"), library_here(), tf32_allowed()};
+    }
+
+    static void refuse_without_gpu() {
+      try {
+        libraries_for_device();  // says what is missing
+      } catch (const DeviceError& error) {
+        throw DeviceError(text(error.what(), ", or plan for a GPU that is not here with the option target"));
+      }
     }
 
     /// Null with the reasons noted.

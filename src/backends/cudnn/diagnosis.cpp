@@ -125,7 +125,7 @@ class Search {
     });
     if (chosen.empty()) return "";
     return text("with ", names(picked(odd, chosen)), " at a multiple of ", best_alignment,
-                " bytes in memory it has a plan: pass a copy() of that view");
+                " bytes in memory it has a plan: pass a copy of that view made outside the function");
   }
 
   /// Without gaps: in its own order, or else in that of the results.
@@ -161,7 +161,8 @@ class Search {
     const Tensor& first = tensor_at(changed[0]);
     if (first.home == Tensor::Home::output) return "return it in that order";
     if (changed[0] >= graph_.tensors.size()) return "store to such an array, and copy from there";
-    return own_order ? "pass a copy() of that view" : "pass a copy that lies in memory like that";
+    return own_order ? "pass a copy of that view made outside the function"
+                     : "pass a copy made outside the function that lies in memory like that";
   }
 
   std::string longer() {

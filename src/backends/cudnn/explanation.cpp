@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cudnn/explanation.hpp"
 
+#include "backends/cudnn/attention_parts.hpp"
 #include "backends/cudnn/in_the_way.hpp"
 #include "core/text.hpp"
 
@@ -28,6 +29,13 @@ std::string option_in_the_way(const PlanOptions& options, const UnderOptions& un
   return "";  // the refusal is what the caller has to see
 }
 
+/// A backend that fails has not taken it.
+bool takes(const Questions& questions, const CanonicalGraph& graph) try {
+  return questions.proposes(graph) && questions.accepts(graph);
+} catch (const std::exception&) {
+  return false;
+}
+
 }  // namespace
 
 void explain(const CanonicalGraph& graph, const PlanOptions& options, const Questions& questions,
@@ -35,7 +43,12 @@ void explain(const CanonicalGraph& graph, const PlanOptions& options, const Ques
   using Clock = std::chrono::steady_clock;
   const double seconds = diagnosis_seconds();
   const bool excluded = refusal.excluded_by.has_value();
-  const std::string strides = excluded ? "" : in_the_way(graph);
+  if (!excluded && has_attention_in_parts(graph)) {
+    refusal.hint = "call attention, which is one operation and has engines for float16 and bfloat16";
+    return;
+  }
+  CanonicalGraph copied;
+  const std::string strides = excluded ? "" : in_the_way(graph, copied);
   refusal.hint = excluded ? "leave that option at its default"
                  : !strides.empty()
                      ? strides
@@ -52,7 +65,7 @@ void explain(const CanonicalGraph& graph, const PlanOptions& options, const Ques
   refusal.part = std::move(found.part);
   if (!found.variant.empty())
     refusal.hint = excluded ? text(refusal.hint, "; ", found.variant) : found.variant;
-  else if (!excluded && !found.stopped && strides.empty())
+  else if (!excluded && !found.stopped && (strides.empty() || !takes(questions, copied)))
     refusal.hint =
         "no other alignment, layout, extents or dtype and no cut in two gives it a plan; run it on the CPU";
   if (found.stopped)

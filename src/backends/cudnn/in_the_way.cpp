@@ -92,25 +92,34 @@ std::string described(const CanonicalGraph& graph, const Tensor& tensor) {
 
 /// Names the fewest of `count` candidates with which `change` makes the graph simple: one, else all that
 /// `matters` holds for; empty where even that is not enough.
+/// `without`: the graph with them changed.
 std::vector<std::size_t> culprits(const CanonicalGraph& graph, std::size_t count,
                                   const std::function<bool(std::size_t)>& matters,
-                                  const std::function<void(CanonicalGraph&, std::size_t)>& change) {
+                                  const std::function<void(CanonicalGraph&, std::size_t)>& change,
+                                  CanonicalGraph& without) {
   std::vector<std::size_t> some;
   CanonicalGraph changed = graph;
   for (std::size_t i = 0; i < count; ++i) {
     if (!matters(i)) continue;
     CanonicalGraph one = graph;
     change(one, i);
-    if (is_simple(std::move(one))) return {i};
+    if (is_simple(one)) {
+      without = std::move(one);
+      canonicalize_axes(without);
+      return {i};
+    }
     change(changed, i);
     some.push_back(i);
   }
-  return is_simple(std::move(changed)) ? some : std::vector<std::size_t>{};
+  if (!is_simple(changed)) return {};
+  without = std::move(changed);
+  canonicalize_axes(without);
+  return some;
 }
 
 }  // namespace
 
-std::string in_the_way(const CanonicalGraph& graph) {
+std::string in_the_way(const CanonicalGraph& graph, CanonicalGraph& without) {
   if (is_simple(graph)) return "";
   const auto list = [&](const std::vector<std::size_t>& found) {
     std::vector<std::string> names;
@@ -125,21 +134,23 @@ std::string in_the_way(const CanonicalGraph& graph) {
       },
       [&](CanonicalGraph& changed, std::size_t i) {
         memory_at(changed, i).strides = copied_strides(memory_at(changed, i), graph.extents);
-      });
+      },
+      without);
   const bool one = in_another_order.size() == 1;
   if (!in_another_order.empty())
-    return text("the strides of ", list(in_another_order), " keep its axes from merging: use ",
-                one ? "a copy() of it, contiguous" : "copies of them, contiguous",
-                " in the order of the result");
+    return text("the strides of ", list(in_another_order), " keep its axes from merging: pass ",
+                one ? "a copy" : "copies",
+                " made outside the function, contiguous in the order of the result");
   const AxisMask axes = repeated(graph);
   const auto broadcast = culprits(
       graph, graph.tensors.size(),
       [&](std::size_t i) { return (graph.tensors[i].axes | axes) != graph.tensors[i].axes; },
-      [&](CanonicalGraph& changed, std::size_t i) { repeat(changed, i, axes); });
+      [&](CanonicalGraph& changed, std::size_t i) { repeat(changed, i, axes); }, without);
   if (!broadcast.empty())
     return text(list(broadcast), broadcast.size() == 1 ? " is" : " are",
                 " broadcast along some of the axes and keep", broadcast.size() == 1 ? "s" : "",
-                " them from merging: copy() the result of broadcast_to");
+                " them from merging: pass a copy of it made outside the function, of the shape that "
+                "broadcast_to gives");
   return "";
 }
 

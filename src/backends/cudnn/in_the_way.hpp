@@ -9,7 +9,7 @@
 namespace stiletto::detail::cudnn {
 
 /// A clause that names the operands and destinations and says what to pass instead; empty where no copy of
-/// any of them would let the axes merge into as many as engines take.
-std::string in_the_way(const CanonicalGraph& graph);
+/// any of them would let the axes merge into as many as engines take. `without`: the graph with the copies.
+std::string in_the_way(const CanonicalGraph& graph, CanonicalGraph& without);
 
 }  // namespace stiletto::detail::cudnn

@@ -3,6 +3,8 @@
 // of a product the same with the summed axis in its place.
 #include "backends/cudnn/lower.hpp"
 
+#include "backends/cudnn/attention_parts.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -33,8 +35,7 @@ class Lowering {
     if (graph_.compute_dtype == DType::float64)
       for (const Value& value : graph_.values)
         if (value.kind == Value::Kind::operation && value.contracted.any() && value.dtype != DType::float64)
-          throw NotLowered{
-              "narrower types are not accumulated in float64 by cuDNN; leave compute_dtype at float32"};
+          throw NotLowered{"cuDNN does not accumulate narrower types in float64"};
     // Beyond any engine, and values are lowered by recursion.
     constexpr std::size_t most_values = 2000;
     if (graph_.values.size() > most_values)
@@ -160,7 +161,9 @@ class Lowering {
       if (value.contracted.test(axis)) inner = {static_cast<int>(axis), graph_.extents[axis], 1};
     std::uint32_t left = value.inputs[0], right = value.inputs[1];
     if (behind_product_[left] || behind_product_[right])
-      throw NotLowered{"a product of a product; store the first and multiply it in a call of its own"};
+      throw NotLowered{has_attention_in_parts(graph_)
+                           ? "a product of the softmax of a product"
+                           : "a product of a product; store the first and multiply it in a call of its own"};
     if (inner.axis >= 0 && !(has(graph_.values[left].axes, inner) && has(graph_.values[right].axes, inner)))
       throw NotLowered{"an operand of a product that repeats along the summed axis, which cuDNN reads once"};
     Layout rows = layout, columns = layout;
@@ -252,9 +255,10 @@ class Lowering {
   /// A matrix whose rows are not contiguous, of which each is a product of its own with a single one.
   std::uint32_t gathered(EngineTensor t) {
     if (t.dtype != DType::float16 && t.dtype != DType::bfloat16)
-      throw NotLowered{
-          text(graph_.tensors[t.source].name, " lies in another order than the result, and ", t.dtype,
-               " operands of a product are rounded; pass a copy() of it in the order of the result")};
+      throw NotLowered{text(graph_.tensors[t.source].name, " lies in another order than the result, and ",
+                            t.dtype,
+                            " operands of a product are rounded; pass a copy of it made outside the function "
+                            "in the order of the result")};
     Dims left{geometry_.space[0].extent, 1, 1}, whole = left;
     whole[2] = t.dims[2];
     t.strides[1] = 1;  // the summed dimension, of one element

@@ -40,8 +40,8 @@ class Checks {
       const bool input = t.role == EngineTensor::Role::input;
       throw NotLowered{
           text((input ? canonical_.tensors[t.source] : canonical_.stores[t.source].tensor).name,
-               " has gaps between its elements along every axis that cuDNN could walk innermost; pass a "
-               "copy() of it, in the order of the result")};
+               " has gaps between its elements along every axis that cuDNN could walk innermost; pass a copy "
+               "of it made outside the function, in the order of the result")};
     }
   }
 

@@ -68,7 +68,8 @@ class StructuredLowering {
     const bool rows = form == OperandForm::sequence || form == OperandForm::scores;
     if (rows && t.dims[3] > 1 && t.strides[3] != 1)
       throw NotLowered{text(tensor.name, " has gaps between its elements along the last axis, which cuDNN's ",
-                            name_of(value_.op), " does not take; pass a copy() of it")};
+                            name_of(value_.op),
+                            " does not take; pass a copy of it made outside the function")};
     if (form == OperandForm::sequence) t.alignment = row_alignment(t);
     return t;
   }
@@ -229,7 +230,8 @@ class StructuredLowering {
     for (std::size_t d = 0; d < groups.size(); ++d)
       if (!groups[d].empty() && groups[d].size() != groups_[d].size())
         throw NotLowered{text(tensor.name, " spans some of several axes that are one dimension to cuDNN's ",
-                              name_of(value_.op), "; pass a copy() of it over all of them")};
+                              name_of(value_.op),
+                              "; pass a copy of it made outside the function over all of them")};
     if (covered != tensor.axes.count())
       throw NotLowered{text(tensor.name, " has other axes than the ", name_of(value_.op),
                             " beside it; compute it in a call of its own")};
@@ -273,7 +275,7 @@ class StructuredLowering {
       const bool memory = t.role == EngineTensor::Role::input || t.role == EngineTensor::Role::output;
       if (memory && t.dims == dims && t.strides != packed(dims, OperandForm::matrix, order_))
         throw NotLowered{text(name_at(t), " has gaps between its rows, which cuDNN's ", name_of(value_.op),
-                              " does not take; pass a copy() of it")};
+                              " does not take; pass a copy of it made outside the function")};
     }
   }
 

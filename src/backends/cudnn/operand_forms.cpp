@@ -136,13 +136,13 @@ Merged merged(const Tensor& tensor, const AxisGroup& group, const Dims& extents)
     const std::int64_t stride = tensor.strides[axis];
     if (stride < 0)
       throw NotLowered{text(tensor.name,
-                            " is walked backwards, and cuDNN takes no negative strides; pass a "
-                            "copy() of it")};
+                            " is walked backwards, and cuDNN takes no negative strides; pass a copy of it "
+                            "made outside the function")};
     if (result.extent == 1) result.stride = stride;
     if (result.extent != 1 && stride != result.stride * result.extent)
-      throw NotLowered{text(tensor.name,
-                            " has gaps between axes that are one to cuDNN; pass a "
-                            "copy() of it")};
+      throw NotLowered{
+          text(tensor.name,
+               " has gaps between axes that are one to cuDNN; pass a copy of it made outside the function")};
     result.extent *= extents[axis];
   }
   return result;
@@ -203,7 +203,7 @@ EngineTensor described(const Tensor& tensor, const std::vector<AxisGroup>& group
     if (there != groups[d].size() && !shared)
       throw NotLowered{text(tensor.name,
                             " repeats its elements along an axis, which cuDNN does not read; "
-                            "pass a copy() of it")};
+                            "pass a copy of it made outside the function")};
     const Merged m = shared && form == scores ? Merged{} : merged(tensor, groups[d], extents);
     t.dims.push_back(m.extent);
     t.strides.push_back(m.stride);
