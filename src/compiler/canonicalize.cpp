@@ -422,13 +422,20 @@ class Canonicalizer : private ValueTable {
 
   static constexpr std::uint32_t no_fold = std::numeric_limits<std::uint32_t>::max();
 
+  /// Of attention: of a row that sees nothing, −infinity.
+  bool is_stats(const Node& n) const {
+    const auto* part = std::get_if<PartAttributes>(&n.attributes);
+    if (part == nullptr || part->index != 1) return false;
+    const Op op = node(n.inputs[0]).op;
+    return op == Op::attention || op == Op::attention_float8;
+  }
+
   /// The constant that a sum over no elements is. `no_fold` asks for beta·c.
   std::optional<std::uint32_t> fold_empty(std::uint32_t index) {
     if (!sums_over_nothing(index)) return std::nullopt;
     const Node& n = node(index);
     double value = 0;
-    if (n.op == Op::part && node(n.inputs[0]).op == Op::attention)  // stats of a row that sees nothing
-      value = -std::numeric_limits<double>::infinity();
+    if (is_stats(n)) value = -std::numeric_limits<double>::infinity();
     if (n.op == Op::matmul && n.arity == 3) return no_fold;
     if (n.op == Op::prod) value = 1;
     if (n.op == Op::mean) value = std::numeric_limits<double>::quiet_NaN();

@@ -23,6 +23,7 @@ struct AttentionInput {
   std::vector<Real> len_q, len_kv;
   std::optional<Tensor> bias;
   std::vector<Real> sink;
+  std::optional<Tensor> kept;  // what dropout multiplies the probabilities by
 
   std::int64_t batch() const { return q.shape[0]; }
   std::int64_t seq_q() const { return q.shape[1]; }
@@ -46,6 +47,9 @@ struct AttentionInput {
   }
   Extents bias_at(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     return {bias->shape[0] == 1 ? 0 : b, bias->shape[1] == 1 ? 0 : h, i, j};
+  }
+  Real factor(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    return kept ? kept->at({b, h, i, j}) : 1;
   }
   Real logit(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     const Real *query = vector_of(q, b, i, h), *key = vector_of(k, b, j, kv_head(h));
@@ -102,7 +106,7 @@ inline AttentionOutput attention_reference(const AttentionInput& in) {
     element(result.stats, {b, h, i, 0}) = row.log_sum;
     Real* const out = vector_of(result.out, b, i, h);
     for (std::int64_t j = 0; j < in.seq_kv(); ++j) {
-      const Real weight = row.weights[static_cast<std::size_t>(j)];
+      const Real weight = row.weights[static_cast<std::size_t>(j)] * in.factor(b, h, i, j);
       if (weight == 0) continue;
       const Real* const value = vector_of(in.v, b, j, in.kv_head(h));
       for (std::int64_t e = 0; e < in.width(); ++e) out[e] += weight * value[e];
@@ -133,9 +137,10 @@ inline AttentionDerivatives attention_gradients(const AttentionInput& in, const 
       if (row.weights[at] == 0) continue;
       const Real* const value = vector_of(in.v, b, j, kv);
       Real* const dv = vector_of(g.dv, b, j, kv);
+      const Real factor = in.factor(b, h, i, j);
       for (std::int64_t e = 0; e < in.width(); ++e) {
-        d_weight[at] += upstream[e] * value[e];
-        dv[e] += row.weights[at] * upstream[e];
+        d_weight[at] += factor * upstream[e] * value[e];
+        dv[e] += factor * row.weights[at] * upstream[e];
       }
       mean += row.weights[at] * d_weight[at];
     }

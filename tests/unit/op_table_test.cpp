@@ -120,6 +120,11 @@ const std::map<Op, std::function<void(Recording&, const Array&)>>& public_functi
          const Array q = r.argument({1, 2, 2, 4}, x.dtype());
          stiletto::attention_backward(q, q, q, q, q, r.argument({1, 2, 2, 1}));
        }},
+      {Op::attention_float8,
+       [](Recording& r, const Array&) {
+         const Array q = r.argument({1, 2, 2, 4}, DType::float8_e4m3), factor = r.argument({1});
+         stiletto::attention_float8(q, q, q, {factor, factor, factor, factor, factor, factor});
+       }},
       {Op::rms_norm, [](Recording& r, const Array& x) { stiletto::rms_norm(x, r.argument({2}, x.dtype())); }},
       {Op::rms_norm_backward,
        [](Recording& r, const Array& x) {

@@ -31,7 +31,6 @@ class ForwardBlock {
  private:
   void begin(PanelState<T>& state, T* memory);
   void add_tile(PanelState<T>& state, const KeyRange& loaded, const T* k, const T* v);
-  void add_values(PanelState<T>& state, const SoftmaxTile<T>& tile, const T* v);
   void finish(PanelState<T>& state);
   void finish_stats(const PanelState<T>& state);
 
@@ -49,29 +48,9 @@ void ForwardBlock<T>::begin(PanelState<T>& state, T* memory) {
   T* const rows = buffer<T>(Buffer::rows, (panel_lanes<T> + 1) * std::max(step_k_, step_v_));
   T* const factor = rows + lanes * step_k_;
   std::fill_n(factor, step_k_, static_cast<T>(problem_.scale * log2_e));
-  state.panel.load(rows, problem_.q, problem_.width_qk);
+  state.panel.load(rows, problem_.q, problem_.q_rows);
   kernels_.transpose({rows, step_k_, state.q, lanes, lanes, step_k_, factor});
   state.panel.begin_sums(problem_);
-}
-
-/// exponentials·v. What a lane does not see has exponential 0, but 0·NaN is NaN: where v is not finite, only
-/// what is seen takes part.
-template <class T>
-void ForwardBlock<T>::add_values(PanelState<T>& state, const SoftmaxTile<T>& tile, const T* v) {
-  const std::int64_t lanes = tile.lanes;
-  if (tile.first == nullptr || kernels_.finite(v, tile.keys * step_v_)) {
-    kernels_.multiply_transposed({v, step_v_, tile.scores, lanes, state.out, lanes, problem_.width_v, lanes,
-                                  tile.keys, state.begun ? Start::scaled : Start::zero, tile.correction});
-    return;
-  }
-  for (std::int64_t i = 0; i < problem_.width_v; ++i)
-    for (std::int64_t lane = 0; lane < lanes; ++lane) {
-      T sum = state.begun ? state.out[i * lanes + lane] * tile.correction[lane] : T{0};
-      const auto last = static_cast<std::int64_t>(tile.last[lane]);
-      for (auto key = static_cast<std::int64_t>(tile.first[lane]); key < last; ++key)
-        sum += tile.scores[key * lanes + lane] * v[key * step_v_ + i];
-      state.out[i * lanes + lane] = sum;
-    }
 }
 
 template <class T>
@@ -83,14 +62,14 @@ void ForwardBlock<T>::add_tile(PanelState<T>& state, const KeyRange& loaded, con
   const SoftmaxTile<T> tile{state.panel.scores(problem_, keys, k + offset * step_k_, state.q),
                             state.panel.maximum.data(), state.panel.sum.data(), correction.data()};
   kernels_.softmax(tile);
-  add_values(state, tile, v + offset * step_v_);
+  if (problem_.dropout) kernels_.scale(tile.scores, state.panel.draw(problem_, keys), tile.keys * tile.lanes);
+  add_values(tile, v + offset * step_v_, problem_.width_v, state.out, state.begun);
   state.begun = true;
 }
 
 template <class T>
 void ForwardBlock<T>::finish_stats(const PanelState<T>& state) {
   if (stats_.data == nullptr) return;
-  const std::int64_t queries = problem_.queries_of(state.panel.batch_entry);
   constexpr T infinity = std::numeric_limits<T>::infinity();
   for (std::size_t i = 0; i < static_cast<std::size_t>(state.panel.count); ++i) {
     const auto& lane = state.panel.lane[i];
@@ -99,8 +78,8 @@ void ForwardBlock<T>::finish_stats(const PanelState<T>& state) {
       log_sum = static_cast<T>(
           (static_cast<double>(state.panel.maximum[i]) + std::log2(static_cast<double>(state.panel.sum[i]))) *
           ln_2);
-    else if (problem_.sink != nullptr && lane.query < queries)
-      log_sum = static_cast<T>(float_at(*problem_.sink, lane.head));
+    else if (problem_.sink != nullptr && lane.inside)
+      log_sum = static_cast<T>(float_at(*problem_.sink, lane.head * problem_.sink->strides[0]));
     store_row(stats_, element_offset(stats_, state.panel.batch_entry, lane.head, lane.query), &log_sum, 1);
   }
 }
@@ -118,9 +97,11 @@ void ForwardBlock<T>::finish(PanelState<T>& state) {
     kernels_.transpose({state.out, panel.lanes, rows, step_v_, step_v_, panel.lanes, factor.data()});
   for (std::int64_t i = 0; i < panel.count; ++i) {
     const auto& lane = panel.lane[static_cast<std::size_t>(i)];
+    if (problem_.packed() && !lane.inside) continue;
     T* const row = rows + i * step_v_;
     if (lane.seen.empty()) std::fill_n(row, problem_.width_v, T{0});
-    store_row(out_, element_offset(out_, panel.batch_entry, lane.query, lane.head), row, problem_.width_v);
+    store_row(out_, problem_.out_rows.offset(out_, panel.batch_entry, lane.query, lane.head), row,
+              problem_.width_v);
   }
 }
 
@@ -145,15 +126,15 @@ void ForwardBlock<T>::run(std::int64_t batch_entry, std::int64_t head_kv, std::i
   const std::span<PanelState<T>> used(states.data(), panels);
   for (std::int64_t tile = hull.first - hull.first % tile_keys; tile < hull.last; tile += tile_keys) {
     const KeyRange loaded{std::max(tile, hull.first), std::min(tile + tile_keys, hull.last)};
-    load_keys(k, problem_.k, batch_entry, head_kv, loaded, problem_.width_qk);
-    load_keys(v, problem_.v, batch_entry, head_kv, loaded, problem_.width_v);
+    load_keys(k, problem_.k, problem_.k_rows, batch_entry, head_kv, loaded);
+    load_keys(v, problem_.v, problem_.v_rows, batch_entry, head_kv, loaded);
     const KeyRange next{loaded.last, std::min(loaded.last + tile_keys, hull.last)};
     KeyRange part{next.first, next.first};
     for (std::size_t i = 0; i < panels; ++i) {
       part = {part.last, next.first + (next.last - next.first) * static_cast<std::int64_t>(i + 1) /
                                           static_cast<std::int64_t>(panels)};
-      prefetch_keys(problem_.k, batch_entry, head_kv, part);
-      prefetch_keys(problem_.v, batch_entry, head_kv, part);
+      prefetch_keys(problem_.k, problem_.k_rows, batch_entry, head_kv, part);
+      prefetch_keys(problem_.v, problem_.v_rows, batch_entry, head_kv, part);
       add_tile(used[i], loaded, k, v);
     }
   }
@@ -185,6 +166,7 @@ void attention(const Attributes& attributes, std::span<const TensorView> operand
                std::span<const TensorView> results) {
   const AttentionProblem problem(std::get<AttentionAttributes>(attributes), operands[0], operands[1],
                                  operands[2], operands[3], operands.subspan(4));
+  if (problem.packed()) clear_rows(results[0]);
   with_computing_type(problem.q.dtype, [&](auto type) { run_forward<decltype(type)>(problem, results); });
 }
 

@@ -75,13 +75,13 @@ void GradientPanel<T>::begin(std::int64_t batch_entry, std::int64_t head_kv, std
   begun_ = false;
   if (panel.hull.empty()) return;
   const std::int64_t lanes = panel.lanes;
-  panel.load(q_, problem_.q, problem_.width_qk);
-  panel.load(d_out_, operands_.d_out, problem_.width_v);
+  panel.load(q_, problem_.q, problem_.q_rows);
+  panel.load(d_out_, operands_.d_out, problem_.out_rows);
   finite_ = kernels_.finite(q_, lanes * step_k_) && kernels_.finite(d_out_, lanes * step_v_);
   std::fill_n(rows_, step_k_, static_cast<T>(problem_.scale * log2_e));
   kernels_.transpose({q_, step_k_, q_transposed_, lanes, lanes, step_k_, rows_});
   kernels_.transpose({d_out_, step_v_, d_out_transposed_, lanes, lanes, step_v_, nullptr});
-  panel.load(rows_, operands_.out, problem_.width_v);
+  panel.load(rows_, operands_.out, problem_.out_rows);
   log_sum_.fill(hidden<T>);
   delta_.fill(0);
   for (std::int64_t i = 0; i < panel.count; ++i) {
@@ -113,7 +113,7 @@ void GradientPanel<T>::set_log_sums(const T* k) {
       log_sum_[i] = panel.sum[i] == 0 ? hidden<T> : panel.maximum[i] + std::log2(panel.sum[i]);
 }
 
-/// The probabilities and d_scores of keys, the rows of k and v.
+/// d_scores of keys, the rows of k and v, and the probabilities that out was made of.
 template <class T>
 GradientTile<T> GradientPanel<T>::tile(const KeyRange& keys, const T* k, const T* v) {
   const GradientTile<T> tile{panel.scores(problem_, keys, k, q_transposed_),
@@ -121,7 +121,11 @@ GradientTile<T> GradientPanel<T>::tile(const KeyRange& keys, const T* k, const T
                              delta_.data()};
   kernels_.multiply({v, step_v_, d_out_transposed_, tile.lanes, tile.d_scores, tile.lanes, tile.keys,
                      tile.lanes, problem_.width_v});
+  const std::int64_t count = tile.keys * tile.lanes;
+  const T* const factors = problem_.dropout ? panel.draw(problem_, keys) : nullptr;
+  if (factors != nullptr) kernels_.scale(tile.d_scores, factors, count);
   kernels_.gradient(tile);
+  if (factors != nullptr) kernels_.scale(tile.scores, factors, count);
   return tile;
 }
 
@@ -169,22 +173,24 @@ void GradientPanel<T>::store_dq(const TensorView& dq) {
   if (begun_) kernels_.transpose({dq_, panel.lanes, rows_, step_k_, step_k_, panel.lanes, scale.data()});
   for (std::int64_t i = 0; i < panel.count; ++i) {
     const auto& lane = panel.lane[static_cast<std::size_t>(i)];
+    if (problem_.packed() && !lane.inside) continue;
     T* const row = rows_ + i * step_k_;
     if (lane.seen.empty()) std::fill_n(row, step_k_, T{0});
-    store_row(dq, element_offset(dq, panel.batch_entry, lane.query, lane.head), row, problem_.width_qk);
+    store_row(dq, problem_.q_rows.offset(dq, panel.batch_entry, lane.query, lane.head), row,
+              problem_.width_qk);
   }
 }
 
-/// Rows of dk or dv, those past `used` zero.
+/// Rows of dk or dv: those past `used` are zero, and up to `count`.
 template <class T>
-void store_keys(const TensorView& view, std::int64_t batch_entry, std::int64_t head_kv, T* rows,
-                std::int64_t used, T factor) {
+void store_keys(const TensorView& view, const SequenceRows& index, std::int64_t batch_entry,
+                std::int64_t head_kv, T* rows, std::int64_t used, std::int64_t count, T factor) {
   if (view.data == nullptr) return;
-  const std::int64_t width = view.shape[3], step = step_of<T>(width);
-  for (std::int64_t key = 0; key < view.shape[1]; ++key) {
+  const std::int64_t width = view.shape[view.shape.size() - 1], step = step_of<T>(width);
+  for (std::int64_t key = 0; key < count; ++key) {
     T* const row = key < used ? rows + key * step : buffer<T>(Buffer::rows, step);
     for (std::int64_t i = 0; i < width; ++i) row[i] = key < used ? row[i] * factor : T{0};
-    store_row(view, element_offset(view, batch_entry, key, head_kv), row, width);
+    store_row(view, index.offset(view, batch_entry, key, head_kv), row, width);
   }
 }
 
@@ -196,8 +202,8 @@ void run_group(const AttentionProblem& problem, const Operands& operands, std::s
   const std::int64_t size_k = all.last * step_k, size_v = all.last * step_v;
   T *const k = buffer<T>(Buffer::keys, size_k), *const v = buffer<T>(Buffer::values, size_v);
   T *const d_k = buffer<T>(Buffer::d_keys, size_k), *const d_v = buffer<T>(Buffer::d_values, size_v);
-  load_keys(k, problem.k, batch_entry, head_kv, all, problem.width_qk);
-  load_keys(v, problem.v, batch_entry, head_kv, all, problem.width_v);
+  load_keys(k, problem.k, problem.k_rows, batch_entry, head_kv, all);
+  load_keys(v, problem.v, problem.v_rows, batch_entry, head_kv, all);
   std::fill_n(d_k, size_k, T{0});
   std::fill_n(d_v, size_v, T{0});
   GradientPanel<T> panel(problem, operands);
@@ -214,8 +220,10 @@ void run_group(const AttentionProblem& problem, const Operands& operands, std::s
     }
     panel.store_dq(results[0]);
   }
-  store_keys(results[1], batch_entry, head_kv, d_k, all.last, static_cast<T>(problem.scale));
-  store_keys(results[2], batch_entry, head_kv, d_v, all.last, T{1});
+  const std::int64_t count = problem.packed() ? all.last : problem.keys;
+  store_keys(results[1], problem.k_rows, batch_entry, head_kv, d_k, all.last, count,
+             static_cast<T>(problem.scale));
+  store_keys(results[2], problem.v_rows, batch_entry, head_kv, d_v, all.last, count, T{1});
 }
 
 /// Rows of the bias's gradient: `count` queries from `first_query` on, of one head of the bias.
@@ -245,8 +253,8 @@ void BiasRows<T>::add(std::int64_t batch_entry, std::int64_t head, std::int64_t 
   const KeyRange hull = panel_.panel.hull;
   T* const k = buffer<T>(Buffer::keys, hull.last * step_k);
   T* const v = buffer<T>(Buffer::values, hull.last * step_v);
-  load_keys(k + hull.first * step_k, problem_.k, batch_entry, head_kv, hull, problem_.width_qk);
-  load_keys(v + hull.first * step_v, problem_.v, batch_entry, head_kv, hull, problem_.width_v);
+  load_keys(k + hull.first * step_k, problem_.k, problem_.k_rows, batch_entry, head_kv, hull);
+  load_keys(v + hull.first * step_v, problem_.v, problem_.v_rows, batch_entry, head_kv, hull);
   panel_.set_log_sums(k);
   for (std::int64_t first = hull.first; first < hull.last; first += tile_keys) {
     const KeyRange keys{first, std::min(first + tile_keys, hull.last)};
@@ -301,15 +309,16 @@ void run_sink(const AttentionProblem& problem, const Operands& operands, const T
   const std::int64_t width = problem.width_v, step = step_of<T>(width);
   parallel_for(static_cast<std::size_t>(problem.heads), [&](std::size_t task) {
     const auto head = static_cast<std::int64_t>(task);
-    const double sink = float_at(*problem.sink, head);
+    const double sink = float_at(*problem.sink, head * problem.sink->strides[0]);
     T *const out = buffer<T>(Buffer::rows, 2 * step), *const d_out = out + step;
     std::array<double, vector_lanes<double>> stats;
     double sum = 0;
     for (std::int64_t entry = 0; entry < problem.batch; ++entry)
       for (std::int64_t query = 0; query < problem.queries; ++query) {
         if (problem.seen(entry, query).empty()) continue;
-        load_row(out, operands.out, element_offset(operands.out, entry, query, head), width);
-        load_row(d_out, operands.d_out, element_offset(operands.d_out, entry, query, head), width);
+        const SequenceRows& rows = problem.out_rows;
+        load_row(out, operands.out, rows.offset(operands.out, entry, query, head), width);
+        load_row(d_out, operands.d_out, rows.offset(operands.d_out, entry, query, head), width);
         load_row(stats.data(), operands.stats, element_offset(operands.stats, entry, head, query), 1);
         sum -= std::exp(sink - stats[0]) * static_cast<double>(dot(out, d_out, step));
       }
@@ -336,6 +345,8 @@ void attention_backward(const Attributes& attributes, std::span<const TensorView
   const AttentionProblem problem(std::get<AttentionAttributes>(attributes), operands[1], operands[2],
                                  operands[3], operands[6], operands.subspan(7));
   const Operands rows{operands[0], operands[4], operands[5]};
+  if (problem.packed())
+    for (const TensorView& gradient : results.first(3)) clear_rows(gradient);
   with_computing_type(problem.q.dtype,
                       [&](auto type) { run_backward<decltype(type)>(problem, rows, results); });
 }

@@ -66,6 +66,20 @@ struct GradientTile : ScoreTile<T> {
   const T *log_sum, *delta;
 };
 
+/// What dropout multiplies the probabilities of a tile by, as (keys, lanes): 0 or `kept`. The draw of a key
+/// is word key mod 4 of Philox4x32-10 (Salmon et al., SC '11) at the lane's counter plus key − key mod 4, and
+/// the seed is its key. first_key is a multiple of 4, and `factors` has room for a multiple of 4 keys.
+inline constexpr std::int64_t draws_per_counter = 4;
+template <class T>
+struct DrawTile {
+  T* factors;
+  std::int64_t first_key, keys, lanes;
+  const std::uint64_t* counters;
+  std::uint64_t seed;
+  std::uint32_t threshold;  // a smaller draw gives 0
+  T kept;
+};
+
 template <class T>
 struct AttentionKernels {
   void (*multiply)(const Product<T>&);             // a(i, p) = a[i·a_step + p]
@@ -74,6 +88,8 @@ struct AttentionKernels {
   void (*softmax)(const SoftmaxTile<T>&);
   void (*gradient)(const GradientTile<T>&);
   bool (*finite)(const T* values, std::int64_t count);  // a multiple of vector_lanes
+  void (*draw)(const DrawTile<T>&);
+  void (*scale)(T* values, const T* factors, std::int64_t count);  // a multiple of vector_lanes
 };
 
 /// For the instruction set of kernels().

@@ -265,9 +265,59 @@ bool finite(const T* values, Index count) {
   return true;
 }
 
+// ---- dropout
+
+/// Philox4x32-10 of as many counters as fit a vector: loops over lanes, which the compiler makes vectors of.
+template <Index lanes>
+struct Philox {
+  std::uint32_t words[4][lanes];
+
+  void begin(const std::uint64_t* counters, std::uint64_t step) {
+    for (Index i = 0; i < lanes; ++i) {
+      const std::uint64_t counter = counters[i] + step;
+      words[0][i] = static_cast<std::uint32_t>(counter);
+      words[1][i] = static_cast<std::uint32_t>(counter >> 32U);
+      words[2][i] = words[3][i] = 0;
+    }
+  }
+  void run(std::uint64_t seed) {
+    auto low_key = static_cast<std::uint32_t>(seed), high_key = static_cast<std::uint32_t>(seed >> 32U);
+    for (int round = 0; round < 10; ++round, low_key += 0x9E3779B9U, high_key += 0xBB67AE85U)
+      for (Index i = 0; i < lanes; ++i) {
+        const std::uint64_t a = std::uint64_t{0xD2511F53U} * words[0][i];
+        const std::uint64_t b = std::uint64_t{0xCD9E8D57U} * words[2][i];
+        words[0][i] = static_cast<std::uint32_t>(b >> 32U) ^ words[1][i] ^ low_key;
+        words[1][i] = static_cast<std::uint32_t>(b);
+        words[2][i] = static_cast<std::uint32_t>(a >> 32U) ^ words[3][i] ^ high_key;
+        words[3][i] = static_cast<std::uint32_t>(a);
+      }
+  }
+};
+
+template <class T>
+void draw(const DrawTile<T>& t) {
+  constexpr Index lanes = vector_lanes<T>;
+  Philox<lanes> generator;
+  for (Index key = 0; key < t.keys; key += draws_per_counter)
+    for (Index lane = 0; lane < t.lanes; lane += lanes) {
+      generator.begin(t.counters + lane, static_cast<std::uint64_t>(t.first_key + key));
+      generator.run(t.seed);
+      for (Index word = 0; word < draws_per_counter; ++word) {
+        T* const factors = t.factors + (key + word) * t.lanes + lane;
+        for (Index i = 0; i < lanes; ++i) factors[i] = generator.words[word][i] < t.threshold ? T{0} : t.kept;
+      }
+    }
+}
+
+template <class T>
+void scale(T* values, const T* factors, Index count) {
+  for (Index i = 0; i < count; i += width<T>) store(values + i, load(values + i) * load(factors + i));
+}
+
 template <class T>
 constexpr AttentionKernels<T> make_table() {
-  return {multiply<T, false>, multiply<T, true>, transpose<T>, softmax<T>, gradient<T>, finite<T>};
+  return {multiply<T, false>, multiply<T, true>, transpose<T>, softmax<T>,
+          gradient<T>,        finite<T>,         draw<T>,      scale<T>};
 }
 
 }  // namespace

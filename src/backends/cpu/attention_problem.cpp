@@ -1,38 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extents, visibility, rows and buffers of attention.
+// Extents, visibility, draws of dropout and buffers of attention.
 #include "backends/cpu/attention_problem.hpp"
 
-#include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <new>
 
-#include "backends/cpu/kernels.hpp"
-#include "core/dtype_info.hpp"
-
 namespace stiletto::detail::cpu {
 namespace {
-
-template <class T>
-constexpr std::size_t register_number =
-    static_cast<std::size_t>(sizeof(T) == 4 ? Register::f32 : Register::f64);
-std::size_t number(DType dtype) { return static_cast<std::size_t>(dtype); }
-std::size_t log2_bytes(DType dtype) {
-  return static_cast<std::size_t>(std::countr_zero(bytes_for(dtype, 1)));
-}
-
-constexpr std::int64_t chunk = 256;  // elements that pass through a buffer on the stack
-
-template <class T>
-void load_contiguous(T* out, const void* in, DType dtype, std::int64_t count) {
-  const Kernels& table = kernels();
-  if (const LoadKernel load = table.load[number(dtype)][register_number<T>]) {
-    load(out, in, static_cast<std::size_t>(count));
-    return;
-  }
-  const double* const values = static_cast<const double*>(in);  // the only dtype wider than T
-  for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<T>(values[i]);
-}
 
 struct Storage {
   Storage() = default;
@@ -72,19 +48,61 @@ AttentionProblem::AttentionProblem(const AttentionAttributes& a, const TensorVie
   seq_len_kv = take(AttentionOperand::seq_len_kv);
   bias = take(AttentionOperand::bias);
   sink = take(AttentionOperand::sink);
+  const TensorView *const seed = take(AttentionOperand::seed), *const offset = take(AttentionOperand::offset);
+  q_rows.offsets = take(AttentionOperand::offsets_q);
+  k_rows.offsets = take(AttentionOperand::offsets_k);
+  v_rows.offsets = take(AttentionOperand::offsets_v);
+  out_rows.offsets = take(AttentionOperand::offsets_out);
+  k_rows.table = take(AttentionOperand::table_k);
+  v_rows.table = take(AttentionOperand::table_v);
   std::memcpy(&scale, scale_operand.data, sizeof scale);
-  batch = q.shape[0], queries = q.shape[1], heads = q.shape[2], width_qk = q.shape[3];
-  keys = k.shape[1], heads_kv = k.shape[2], width_v = v.shape[3];
+  set_extents();
+  if (seed != nullptr) set_dropout(*seed, *offset);
+}
+
+void AttentionProblem::set_extents() {
+  const std::size_t heads_axis = packed() ? 1 : 2;
+  heads = q.shape[heads_axis], width_qk = q.shape[heads_axis + 1];
+  heads_kv = k.shape[heads_axis], width_v = v.shape[heads_axis + 1];
   group = heads / heads_kv;
+  if (packed()) {
+    batch = q_rows.offsets->shape[0] - 1;
+    queries = attributes.max_seq_q, keys = attributes.max_seq_kv;
+    q_rows.rows = out_rows.rows = q.shape[0];
+    k_rows.rows = v_rows.rows = k.shape[0];
+    q_rows.row_elements = heads * width_qk, out_rows.row_elements = heads * width_v;
+    k_rows.row_elements = heads_kv * width_qk, v_rows.row_elements = heads_kv * width_v;
+  } else {
+    batch = q.shape[0], queries = q.shape[1];
+    keys = k_rows.table == nullptr ? k.shape[1] : k_rows.table->shape[1] * k.shape[1];
+  }
+}
+
+void AttentionProblem::set_dropout(const TensorView& seed, const TensorView& offset) {
+  constexpr double draws = 4294967296;  // 2³²
+  DropoutDraws d;
+  d.seed = static_cast<std::uint64_t>(integer_at(seed, 0));
+  d.offset = static_cast<std::uint64_t>(integer_at(offset, 0));
+  d.threshold = static_cast<std::uint32_t>(std::min(std::round(attributes.dropout.value * draws), draws - 1));
+  d.kept = 1 / (1 - attributes.dropout.value);
+  dropout = d;
 }
 
 std::int64_t AttentionProblem::length(const TensorView* lengths, std::int64_t batch_entry,
                                       std::int64_t extent) {
   if (lengths == nullptr) return extent;
-  std::int32_t value = 0;
-  std::memcpy(&value, lengths->data + byte_offset(DType::int32, batch_entry * lengths->strides[0]),
-              sizeof value);
-  return std::clamp<std::int64_t>(value, 0, extent);
+  return std::clamp<std::int64_t>(integer_at(*lengths, batch_entry * lengths->strides[0]), 0, extent);
+}
+
+std::int64_t AttentionProblem::queries_of(std::int64_t batch_entry) const {
+  const std::int64_t count = length(seq_len_q, batch_entry, queries);
+  if (!packed()) return count;
+  return std::min({count, q_rows.rows_from(batch_entry), out_rows.rows_from(batch_entry)});
+}
+std::int64_t AttentionProblem::keys_of(std::int64_t batch_entry) const {
+  const std::int64_t count = length(seq_len_kv, batch_entry, keys);
+  if (!packed()) return count;
+  return std::min({count, k_rows.rows_from(batch_entry), v_rows.rows_from(batch_entry)});
 }
 
 KeyRange AttentionProblem::seen(std::int64_t batch_entry, std::int64_t query) const {
@@ -101,53 +119,6 @@ KeyRange AttentionProblem::seen(std::int64_t batch_entry, std::int64_t query) co
   return range.empty() ? KeyRange{} : range;
 }
 
-std::int64_t element_offset(const TensorView& view, std::int64_t a, std::int64_t b, std::int64_t c) {
-  const std::array<std::int64_t, 3> index{a, b, c};
-  std::int64_t offset = 0;
-  for (std::size_t axis = 0; axis < index.size(); ++axis)
-    if (view.shape[axis] != 1) offset += index[axis] * view.strides[axis];
-  return offset;
-}
-
-float float_at(const TensorView& view, std::int64_t index) {
-  float value = 0;
-  std::memcpy(&value, view.data + byte_offset(view.dtype, index * view.strides[0]), sizeof value);
-  return value;
-}
-
-template <class T>
-void load_row(T* out, const TensorView& view, std::int64_t offset, std::int64_t count) {
-  const std::byte* const in = view.data + byte_offset(view.dtype, offset);
-  const std::int64_t stride = view.strides[view.strides.size() - 1];
-  if (stride == 1) {
-    load_contiguous(out, in, view.dtype, count);
-  } else {
-    alignas(64) std::array<std::byte, chunk * sizeof(double)> gathered;
-    for (std::int64_t i = 0; i < count; i += chunk) {
-      const std::int64_t n = std::min(chunk, count - i);
-      kernels().gather[log2_bytes(view.dtype)](gathered.data(), in + byte_offset(view.dtype, i * stride),
-                                               stride, static_cast<std::size_t>(n));
-      load_contiguous(out + i, gathered.data(), view.dtype, n);
-    }
-  }
-  std::fill(out + count, out + step_of<T>(count), T{0});
-}
-
-template <class T>
-void store_row(const TensorView& view, std::int64_t offset, const T* in, std::int64_t count) {
-  std::byte* const out = view.data + byte_offset(view.dtype, offset);
-  const std::int64_t stride = view.strides[view.strides.size() - 1];
-  const StoreKernel store = kernels().store[register_number<T>][number(view.dtype)];
-  if (stride == 1) return store(out, in, static_cast<std::size_t>(count));
-  alignas(64) std::array<std::byte, chunk * sizeof(double)> rounded;
-  for (std::int64_t i = 0; i < count; i += chunk) {
-    const auto n = static_cast<std::size_t>(std::min(chunk, count - i));
-    store(rounded.data(), in + i, n);
-    kernels().scatter[log2_bytes(view.dtype)](out + byte_offset(view.dtype, i * stride), stride,
-                                              rounded.data(), n);
-  }
-}
-
 template <class T>
 void Panel<T>::place(const AttentionProblem& problem, std::int64_t entry, std::int64_t head_kv,
                      std::int64_t first_row, std::int64_t row_count) {
@@ -155,10 +126,12 @@ void Panel<T>::place(const AttentionProblem& problem, std::int64_t entry, std::i
   count = row_count;
   lanes = step_of<T>(count);
   hull = {problem.keys, 0};
+  const std::int64_t queries = problem.queries_of(batch_entry);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t row = first_row + i, query = row % problem.queries;
     const KeyRange seen = problem.seen(batch_entry, query);
-    lane[static_cast<std::size_t>(i)] = {head_kv * problem.group + row / problem.queries, query, seen};
+    lane[static_cast<std::size_t>(i)] = {head_kv * problem.group + row / problem.queries, query, seen,
+                                         query < queries};
     if (seen.empty()) continue;
     hull = {std::min(hull.first, seen.first), std::max(hull.last, seen.last)};
   }
@@ -184,14 +157,15 @@ bool Panel<T>::mask(const KeyRange& keys) {
 }
 
 template <class T>
-void Panel<T>::load(T* out, const TensorView& view, std::int64_t width) const {
+void Panel<T>::load(T* out, const TensorView& view, const SequenceRows& rows) const {
+  const std::int64_t width = view.shape[view.shape.size() - 1];
   const std::int64_t step = step_of<T>(width);
   for (std::int64_t i = 0; i < lanes; ++i, out += step) {
     const Lane& l = lane[static_cast<std::size_t>(i)];
     if (i >= count || l.seen.empty())
       std::fill_n(out, step, T{0});
     else
-      load_row(out, view, element_offset(view, batch_entry, l.query, l.head), width);
+      load_row(out, view, rows.offset(view, batch_entry, l.query, l.head), width);
   }
 }
 
@@ -201,7 +175,7 @@ void Panel<T>::begin_sums(const AttentionProblem& problem) {
   sum.fill(0);
   if (problem.sink == nullptr) return;
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-    maximum[i] = static_cast<T>(float_at(*problem.sink, lane[i].head) * log2_e);
+    maximum[i] = static_cast<T>(float_at(*problem.sink, lane[i].head * problem.sink->strides[0]) * log2_e);
     sum[i] = 1;
   }
 }
@@ -242,33 +216,47 @@ const T* Panel<T>::load_bias(const AttentionProblem& problem, const KeyRange& ke
   return out;
 }
 
+/// Each place has a counter of its own, and so do places of calls whose offsets are as far apart as there are
+/// probabilities.
 template <class T>
-void load_keys(T* out, const TensorView& view, std::int64_t batch_entry, std::int64_t head_kv,
-               const KeyRange& keys, std::int64_t width) {
-  for (std::int64_t key = keys.first; key < keys.last; ++key, out += step_of<T>(width))
-    load_row(out, view, element_offset(view, batch_entry, key, head_kv), width);
-}
-
-void prefetch_keys(const TensorView& view, std::int64_t batch_entry, std::int64_t head_kv,
-                   const KeyRange& keys) {
-  constexpr std::int64_t line = 64;
-  if (view.strides[3] != 1) return;
-  for (std::int64_t key = keys.first; key < keys.last; ++key) {
-    const std::byte* const row =
-        view.data + byte_offset(view.dtype, element_offset(view, batch_entry, key, head_kv));
-    for (std::int64_t i = 0; i < byte_offset(view.dtype, view.shape[3]); i += line)
-      __builtin_prefetch(row + i, 0, 2);
+const T* Panel<T>::draw(const AttentionProblem& problem, const KeyRange& keys) const {
+  alignas(64) std::array<std::uint64_t, panel_lanes<T>> counters{};
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const std::int64_t row = (batch_entry * problem.heads + lane[i].head) * problem.queries + lane[i].query;
+    counters[i] =
+        problem.dropout->offset + static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(problem.keys);
   }
+  const std::int64_t first_key = keys.first - keys.first % draws_per_counter;
+  T* const factors = buffer<T>(Buffer::draws, (tile_keys + draws_per_counter) * panel_lanes<T>);
+  attention_kernels<T>().draw({factors, first_key, keys.last - first_key, lanes, counters.data(),
+                               problem.dropout->seed, problem.dropout->threshold,
+                               static_cast<T>(problem.dropout->kept)});
+  return factors + (keys.first - first_key) * lanes;
 }
 
+/// What a lane does not see has exponential 0, but 0·NaN is NaN: such values need a loop of their own.
+template <class T>
+void add_values(const SoftmaxTile<T>& tile, const T* v, std::int64_t width_v, T* out, bool begun) {
+  const AttentionKernels<T>& table = attention_kernels<T>();
+  const std::int64_t lanes = tile.lanes, step = step_of<T>(width_v);
+  if (tile.first == nullptr || table.finite(v, tile.keys * step)) {
+    table.multiply_transposed({v, step, tile.scores, lanes, out, lanes, width_v, lanes, tile.keys,
+                               begun ? Start::scaled : Start::zero, tile.correction});
+    return;
+  }
+  for (std::int64_t i = 0; i < width_v; ++i)
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      T sum = begun ? out[i * lanes + lane] * tile.correction[lane] : T{0};
+      const auto last = static_cast<std::int64_t>(tile.last[lane]);
+      for (auto key = static_cast<std::int64_t>(tile.first[lane]); key < last; ++key)
+        sum += tile.scores[key * lanes + lane] * v[key * step + i];
+      out[i * lanes + lane] = sum;
+    }
+}
+
+template void add_values(const SoftmaxTile<float>&, const float*, std::int64_t, float*, bool);
+template void add_values(const SoftmaxTile<double>&, const double*, std::int64_t, double*, bool);
 template struct Panel<float>;
 template struct Panel<double>;
-template void load_row(float*, const TensorView&, std::int64_t, std::int64_t);
-template void load_row(double*, const TensorView&, std::int64_t, std::int64_t);
-template void store_row(const TensorView&, std::int64_t, const float*, std::int64_t);
-template void store_row(const TensorView&, std::int64_t, const double*, std::int64_t);
-template void load_keys(float*, const TensorView&, std::int64_t, std::int64_t, const KeyRange&, std::int64_t);
-template void load_keys(double*, const TensorView&, std::int64_t, std::int64_t, const KeyRange&,
-                        std::int64_t);
 
 }  // namespace stiletto::detail::cpu

@@ -1,33 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of attention: its extents and which keys a query sees, and what its two directions share: rows to
-// and from buffers of the computing type, panels of rows of q, tiles of keys.
+// One call of attention: its extents, which keys a query sees and which probabilities are dropped, and what
+// its two directions share: panels of rows of q, tiles of keys.
 #pragma once
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
-#include "backends/cpu/attention_kernels.hpp"
-#include "backends/cpu/structured.hpp"
+#include "backends/cpu/attention_rows.hpp"
 
 namespace stiletto::detail::cpu {
 
 inline constexpr std::int64_t tile_keys = 96;  // whole tiles of products and whole vectors
 inline constexpr double log2_e = 1.4426950408889634074, ln_2 = 0.6931471805599453094;
 
-constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
-  return (value + step - 1) / step * step;
-}
-/// Elements between rows of a buffer, of at least `width` elements: whole vectors.
-template <class T>
-constexpr std::int64_t step_of(std::int64_t width) {
-  return round_up(width, vector_lanes<T>);
-}
-
-struct KeyRange {
-  std::int64_t first = 0, last = 0;
-  bool empty() const { return first >= last; }
+/// Which probabilities are dropped: a function of their place alone.
+struct DropoutDraws {
+  std::uint64_t seed = 0, offset = 0;
+  std::uint32_t threshold = 0;  // a smaller draw is dropped
+  double kept = 1;              // what the others are multiplied by
 };
 
 struct AttentionProblem {
@@ -36,33 +29,40 @@ struct AttentionProblem {
                    const TensorView& v, const TensorView& scale_operand,
                    std::span<const TensorView> optional_operands);
 
-  std::int64_t queries_of(std::int64_t batch_entry) const { return length(seq_len_q, batch_entry, queries); }
-  std::int64_t keys_of(std::int64_t batch_entry) const { return length(seq_len_kv, batch_entry, keys); }
+  std::int64_t queries_of(std::int64_t batch_entry) const;
+  std::int64_t keys_of(std::int64_t batch_entry) const;
   KeyRange seen(std::int64_t batch_entry, std::int64_t query) const;
+  bool packed() const { return q_rows.offsets != nullptr; }
 
   AttentionAttributes attributes;
   TensorView q, k, v;
+  SequenceRows q_rows, k_rows, v_rows, out_rows;
   const TensorView *seq_len_q = nullptr, *seq_len_kv = nullptr, *bias = nullptr, *sink = nullptr;
+  std::optional<DropoutDraws> dropout;
   double scale;
   std::int64_t batch, queries, keys, heads, heads_kv, group, width_qk, width_v;
 
  private:
+  void set_extents();
+  void set_dropout(const TensorView& seed, const TensorView& offset);
   static std::int64_t length(const TensorView* lengths, std::int64_t batch_entry, std::int64_t extent);
 };
 
-/// Elements from the first to (a, b, c, 0); an axis of extent 1 is broadcast.
-std::int64_t element_offset(const TensorView& view, std::int64_t a, std::int64_t b, std::int64_t c);
-float float_at(const TensorView& view, std::int64_t index);  // of a float32 vector
-
-/// `count` elements along the last axis of a view, from an element offset on; zeros up to a whole vector.
-template <class T>
-void load_row(T* out, const TensorView& view, std::int64_t offset, std::int64_t count);
-template <class T>
-void store_row(const TensorView& view, std::int64_t offset, const T* in, std::int64_t count);
-
 /// Buffers that a thread keeps; they only grow.
-enum class Buffer : std::uint8_t { keys, values, d_keys, d_values, rows, panels, tile, tile_gradient, bias };
-inline constexpr std::size_t buffer_count = 9;
+enum class Buffer : std::uint8_t {
+  keys,
+  values,
+  d_keys,
+  d_values,
+  rows,
+  panels,
+  tile,
+  tile_gradient,
+  bias,
+  draws,
+  maxima
+};
+inline constexpr std::size_t buffer_count = 11;
 std::byte* thread_buffer(Buffer which, std::size_t bytes);
 template <class T>
 T* buffer(Buffer which, std::int64_t elements) {
@@ -76,6 +76,7 @@ struct Panel {
   struct Lane {
     std::int64_t head, query;
     KeyRange seen;
+    bool inside;  // of its sequence
   };
   void place(const AttentionProblem& problem, std::int64_t batch_entry, std::int64_t head_kv,
              std::int64_t first_row, std::int64_t row_count);
@@ -83,12 +84,15 @@ struct Panel {
   KeyRange within(std::int64_t first_key) const {
     return {std::max(hull.first, first_key), std::min(hull.last, first_key + tile_keys)};
   }
-  /// The lanes' rows of a view laid out as q, as (lanes, step_of(width)); zeros of lanes that see nothing.
-  void load(T* out, const TensorView& view, std::int64_t width) const;
+  /// The lanes' rows of a view laid out as q, as (lanes, step_of(its width)); zeros of lanes that see
+  /// nothing.
+  void load(T* out, const TensorView& view, const SequenceRows& rows) const;
   /// The softmax before any key: of nothing, or of the sink alone.
   void begin_sums(const AttentionProblem& problem);
   /// k·q for rows of k from keys.first on and q as (width, lanes), with what the softmax still has to apply.
   ScoreTile<T> scores(const AttentionProblem& problem, const KeyRange& keys, const T* k, const T* q);
+  /// What dropout multiplies the tile's probabilities by, as (keys, lanes).
+  const T* draw(const AttentionProblem& problem, const KeyRange& keys) const;
 
   std::int64_t batch_entry = 0, count = 0, lanes = 0;
   KeyRange hull;  // of what the lanes see
@@ -103,14 +107,10 @@ struct Panel {
   alignas(64) std::array<T, panel_lanes<T>> first, last;
 };
 
-/// Rows [keys.first, keys.last) of k or v.
+/// Adds exponentials·v to out, (width_v, lanes): to nothing, or to the old sums, corrected, where it has
+/// `begun`. What a lane does not see takes no part, though it is NaN or infinite.
 template <class T>
-void load_keys(T* out, const TensorView& view, std::int64_t batch_entry, std::int64_t head_kv,
-               const KeyRange& keys, std::int64_t width);
-
-/// Asks for rows that will be loaded: those of one head lie far apart, which the processor does not foresee.
-void prefetch_keys(const TensorView& view, std::int64_t batch_entry, std::int64_t head_kv,
-                   const KeyRange& keys);
+void add_values(const SoftmaxTile<T>& tile, const T* v, std::int64_t width_v, T* out, bool begun);
 
 /// Calls f with float or double: what the operands' dtype is computed in.
 template <class F>

@@ -10,6 +10,8 @@ StructuredKernel structured_kernel(Op op) {
       return attention;
     case Op::attention_backward:
       return attention_backward;
+    case Op::attention_float8:
+      return attention_float8;
     case Op::rms_norm:
       return rms_norm;
     case Op::rms_norm_backward:
