@@ -21,6 +21,7 @@ class Checks {
       : graph_(graph), index_(index), value_(graph.values[index]) {}
 
   void run() const {
+    check_given();
     check_alone();
     check_operands();
     check_results();
@@ -33,6 +34,19 @@ class Checks {
  private:
   std::string name() const { return name_of(value_.op); }
   Family family(const Value& value) const { return row_of(value.op).family; }
+
+  /// What is not handed to cuDNN so far.
+  void check_given() const {
+    const auto refuse = [&](const char* what) {
+      throw NotLowered{text(what, " of ", name(), " is computed on the CPU only so far; run it there")};
+    };
+    if (value_.op == Op::attention_float8) refuse("float8");
+    const auto* attention = std::get_if<AttentionAttributes>(&value_.attributes);
+    if (attention == nullptr) return;
+    if (attention->has(AttentionOperand::seed)) refuse("dropout");
+    if (attention->has(AttentionOperand::offsets_q)) refuse("the packing");
+    if (attention->has(AttentionOperand::table_k)) refuse("the paging");
+  }
 
   /// Nothing but pointwise operations, and those over its first result.
   void check_alone() const {
