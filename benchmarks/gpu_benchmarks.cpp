@@ -32,30 +32,29 @@ std::vector<Row>& table() {
 }
 int batches = 9;
 
-void compare(benchmark::State& state, const Workload& work) {
-  std::vector<st::Array> operands;
-  for (const st::Shape& shape : work.operands())
-    operands.push_back(random_on_gpu(shape, work.dtype, static_cast<unsigned>(operands.size() + 1)));
-  const st::Array ours = st::zeros(work.result(), work.dtype, st::Device::cuda(0));
-  const st::Array theirs = st::zeros(work.result(), work.dtype, st::Device::cuda(0));
+/// Calls that allocate their results: an array where there is one, as programs have it.
+std::function<void()> allocating_call(const Workload& work, const List& operands) {
+  if (work.results.size() == 1)
+    return [&operands, f = st::compile([&work](const List& a) { return work.function(a)[0]; }, operands)] {
+      benchmark::DoNotOptimize(f(operands));
+    };
+  return [&operands, f = st::compile([&work](const List& a) { return work.function(a); }, operands)] {
+    benchmark::DoNotOptimize(f(operands));
+  };
+}
 
-  const auto in_place =
-      st::compile([&](const st::Array& out, const std::vector<st::Array>& a) { st::assign(out, work(a)); },
-                  ours, operands);
-  const auto allocating = st::compile([&](const std::vector<st::Array>& a) { return work(a); }, operands);
-  std::vector<void*> pointers;
-  pointers.reserve(operands.size() + 1);
-  for (const st::Array& operand : operands) pointers.push_back(operand.raw_data());
-  pointers.push_back(theirs.raw_data());
-  FrontendGraph by_hand(work, pointers);
-  const std::function<void()> stiletto = [&] { in_place(ours, operands); };
+void compare(benchmark::State& state, const Workload& work) {
+  const WorkMemory memory(work);
+  const auto in_place = compile_in_place(work, memory);
+  FrontendGraph by_hand(work, memory.pointers());
+  const std::function<void()> stiletto = [&] { in_place(memory.ours, memory.operands); };
   const std::function<void()> frontend = [&] { by_hand.execute(); };
-  const std::function<void()> returning = [&] { benchmark::DoNotOptimize(allocating(operands)); };
+  const std::function<void()> returning = allocating_call(work, memory.operands);
 
   stiletto();
   frontend();
   synchronize();
-  if (const double apart = difference(ours, theirs); !(apart <= 0.02)) {
+  if (const double apart = difference(memory.ours, memory.theirs); !(apart <= work.tolerance)) {
     state.SkipWithError(("the two results differ by " + std::to_string(apart)).c_str());
     return;
   }
@@ -67,7 +66,7 @@ void compare(benchmark::State& state, const Workload& work) {
   };
   const auto recorded_stiletto = [&](CUstream_st* on) {
     const st::StreamGuard guard(on);
-    in_place(ours, operands);
+    in_place(memory.ours, memory.operands);
   };
   // Batches of about 20 ms, after a warm-up of as much.
   const double once = std::max(Batch(stream, recorded_frontend, 20).microseconds(), 1.0);
@@ -81,7 +80,7 @@ void compare(benchmark::State& state, const Workload& work) {
     state.SetIterationTime(a.back() * 1e-6);
   }
   by_hand.use_stream(nullptr);
-  const std::vector<HostTime> host = host_times({stiletto, returning, frontend});
+  const std::vector<HostTime> host = host_times({stiletto, returning, frontend}, once);
   const Row row{work.name,      plan_of(in_place.graph()),
                 by_hand.plan(), median(a),
                 median(b),      host[0].steady,

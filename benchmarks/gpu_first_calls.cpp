@@ -14,23 +14,6 @@ namespace st = stiletto;
 
 namespace {
 
-using List = std::vector<st::Array>;
-
-List operands_of(const Workload& work) {
-  List operands;
-  for (const st::Shape& shape : work.operands())
-    operands.push_back(random_on_gpu(shape, work.dtype, static_cast<unsigned>(operands.size() + 1)));
-  return operands;
-}
-
-std::vector<void*> pointers_of(const List& operands, const st::Array& result) {
-  std::vector<void*> pointers;
-  pointers.reserve(operands.size() + 1);
-  for (const st::Array& operand : operands) pointers.push_back(operand.raw_data());
-  pointers.push_back(result.raw_data());
-  return pointers;
-}
-
 // ---- plans chosen by time ----
 
 struct TunedRow {
@@ -43,14 +26,10 @@ std::vector<TunedRow>& tuned_rows() {
 }
 
 void compare_tuned(benchmark::State& state, const Workload& work) {
-  const List operands = operands_of(work);
-  const st::Array ours = st::zeros(work.result(), work.dtype, st::Device::cuda(0));
-  const st::Array theirs = st::zeros(work.result(), work.dtype, st::Device::cuda(0));
-  const auto tuned = st::compile(
-      {.autotune = st::Autotune::on}, [&](const st::Array& out, const List& a) { st::assign(out, work(a)); },
-      ours, operands);
+  const WorkMemory memory(work);
+  const auto tuned = compile_in_place(work, memory, {.autotune = st::Autotune::on});
   Stream stream;
-  FrontendGraph by_hand(work, pointers_of(operands, theirs));
+  FrontendGraph by_hand(work, memory.pointers());
   by_hand.use_stream(stream.handle);
   auto batch_of = [&](const std::function<void(CUstream_st*)>& call) {
     const double once = std::max(Batch(stream, call, 20).microseconds(), 1.0);
@@ -59,7 +38,7 @@ void compare_tuned(benchmark::State& state, const Workload& work) {
   auto frontend_call = [&](CUstream_st*) { by_hand.execute(); };
   auto stiletto_call = [&](CUstream_st* on) {
     const st::StreamGuard guard(on);
-    tuned(ours, operands);
+    tuned(memory.ours, memory.operands);
   };
   // The frontend's best: every plan that can be built and launched, timed.
   int best = by_hand.plan_index();
@@ -78,7 +57,7 @@ void compare_tuned(benchmark::State& state, const Workload& work) {
   stiletto_call(stream.handle);
   frontend_call(stream.handle);
   synchronize();
-  if (const double apart = difference(ours, theirs); !(apart <= 0.02)) {
+  if (const double apart = difference(memory.ours, memory.theirs); !(apart <= work.tolerance)) {
     state.SkipWithError(("the two results differ by " + std::to_string(apart)).c_str());
     return;
   }
@@ -178,9 +157,9 @@ void measure_first_calls(benchmark::State& state, const Workload& work) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / ("stiletto-first-" + std::to_string(getpid()));
   fs::create_directories(folder);
-  const List operands = operands_of(work);
-  const st::Array theirs = st::zeros(work.result(), work.dtype, st::Device::cuda(0));
-  auto f = [&](const List& a) { return work(a); };
+  const WorkMemory memory(work);
+  const List& operands = memory.operands;
+  auto f = [&](const List& a) { return work.function(a); };
   const st::CompileOptions cached{.cache_folder = folder}, not_cached{.cache_folder = fs::path()};
   st::compile(not_cached, f, operands).save(folder / "saved.plan");
   st::compile(cached, f, operands)(operands);
@@ -188,8 +167,8 @@ void measure_first_calls(benchmark::State& state, const Workload& work) {
   for ([[maybe_unused]] auto _ : state) {
     cold.push_back(milliseconds([&] { st::compile(not_cached, f, operands)(operands); }));
     disk.push_back(milliseconds([&] { st::compile(cached, f, operands)(operands); }));
-    saved.push_back(milliseconds([&] { st::load<st::Array(List)>(folder / "saved.plan")(operands); }));
-    frontend.push_back(milliseconds([&] { FrontendGraph(work, pointers_of(operands, theirs)).execute(); }));
+    saved.push_back(milliseconds([&] { st::load<List(List)>(folder / "saved.plan")(operands); }));
+    frontend.push_back(milliseconds([&] { FrontendGraph(work, memory.pointers()).execute(); }));
     state.SetIterationTime(cold.back() * 1e-3);
   }
   fs::remove_all(folder);
@@ -209,8 +188,10 @@ void add_call_benchmarks(const std::vector<Workload>& workloads) {
   add("W7 W1", 1, host_of_w1);
   add("W7 twelve operations", 1, host_of_twelve);
   for (const Workload& work : workloads) {
-    add("tuned " + work.name, 9, [&work](benchmark::State& state) { compare_tuned(state, work); });
-    add("W8 " + work.name, 5, [&work](benchmark::State& state) { measure_first_calls(state, work); });
+    if (work.tuned)
+      add("tuned " + work.name, 9, [&work](benchmark::State& state) { compare_tuned(state, work); });
+    if (work.first_calls)
+      add("W8 " + work.name, 5, [&work](benchmark::State& state) { measure_first_calls(state, work); });
   }
 }
 

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of the GPU benchmarks in cudnn-frontend's own words.
 #include "gpu_frontend.hpp"
 
-#include <cudnn_frontend.h>
-
+#include <algorithm>
 #include <stdexcept>
 
-namespace fe = cudnn_frontend;
-using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
-using Mode = fe::PointwiseMode_t;
+#include "gpu_graph_writer.hpp"
 
 namespace {
 
@@ -20,64 +16,16 @@ void check(cudnnStatus_t status) {
     throw std::runtime_error(std::string("cuDNN: ") + fe::detail::get_error_string(status));
 }
 
-class Writer {
- public:
-  Writer(fe::graph::Graph& graph, const Workload& workload) : graph_(graph), work_(workload) {
-    const bool half = workload.dtype == stiletto::DType::bfloat16;
-    graph.set_io_data_type(half ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT)
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
+fe::DataType_t type_of(stiletto::DType dtype) {
+  switch (dtype) {
+    case stiletto::DType::bfloat16:
+      return fe::DataType_t::BFLOAT16;
+    case stiletto::DType::float16:
+      return fe::DataType_t::HALF;
+    default:
+      return fe::DataType_t::FLOAT;
   }
-
-  void write() {
-    TensorPointer result;
-    switch (work_.kind) {
-      case Workload::Kind::tanh_product: {
-        const auto x = input(work_.m, work_.k), w = input(work_.k, work_.n);
-        result = pointwise(Mode::TANH_FWD, pointwise(Mode::MUL, matmul(x, w), graph_.tensor(0.05F)));
-        break;
-      }
-      case Workload::Kind::gelu_product: {
-        const auto x = input(work_.m, work_.k), w = input(work_.k, work_.n), b = input(1, work_.n);
-        result = pointwise(Mode::GELU_APPROX_TANH_FWD, pointwise(Mode::ADD, matmul(x, w), b));
-        break;
-      }
-      case Workload::Kind::gated_product: {
-        const auto x = input(work_.m, work_.k), w = input(work_.k, work_.n), v = input(work_.k, work_.n);
-        const auto gate = matmul(x, w), value = matmul(x, v);
-        result = pointwise(Mode::MUL, pointwise(Mode::SWISH_FWD, gate), value);
-        break;
-      }
-      case Workload::Kind::multiply_add: {
-        const auto x = input(work_.m, work_.n), y = input(work_.m, work_.n), z = input(work_.m, work_.n);
-        result = pointwise(Mode::ADD, pointwise(Mode::MUL, x, y), z);
-        break;
-      }
-    }
-    result->set_output(true).set_uid(next_++);
-  }
-
- private:
-  TensorPointer input(std::int64_t rows, std::int64_t columns) {
-    return graph_.tensor(fe::graph::Tensor_attributes()
-                             .set_uid(next_++)
-                             .set_dim({1, rows, columns})
-                             .set_stride({rows * columns, columns, 1}));
-  }
-  TensorPointer matmul(const TensorPointer& a, const TensorPointer& b) {
-    return graph_.matmul(a, b, fe::graph::Matmul_attributes());
-  }
-  TensorPointer pointwise(Mode mode, const TensorPointer& x) {
-    return graph_.pointwise(x, fe::graph::Pointwise_attributes().set_mode(mode));
-  }
-  TensorPointer pointwise(Mode mode, const TensorPointer& x, const TensorPointer& y) {
-    return graph_.pointwise(x, y, fe::graph::Pointwise_attributes().set_mode(mode));
-  }
-
-  fe::graph::Graph& graph_;
-  const Workload& work_;
-  std::int64_t next_ = 1;
-};
+}
 
 }  // namespace
 
@@ -101,7 +49,8 @@ FrontendGraph::FrontendGraph(const Workload& workload, std::vector<void*> pointe
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   check(fe::detail::create_handle(&s.handle));
-  Writer(s.graph, workload).write();
+  GraphWriter writer(s.graph, type_of(workload.dtype));
+  workload.graph(writer);
   check(s.graph.validate());
   check(s.graph.build_operation_graph(s.handle));
   check(s.graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}));

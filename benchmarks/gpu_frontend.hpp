@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same graphs written by hand with cudnn-frontend, as someone would who knows it: the other side of the
-// GPU benchmarks. cudnn_frontend.h is included by gpu_frontend.cpp alone.
+// GPU benchmarks.
 #pragma once
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,8 +13,8 @@ struct CUstream_st;
 /// A built graph with its pointer list. Stiletto has opened the libraries before.
 class FrontendGraph {
  public:
-  /// `pointers`: operands, then the result, all in device memory. The first plan of heuristic mode A that can
-  /// be built, else the first of mode FALLBACK.
+  /// `pointers`: operands, then the results, all in device memory. The first plan of heuristic mode A that
+  /// can be built, else the first of mode FALLBACK.
   FrontendGraph(const Workload& workload, std::vector<void*> pointers);
   ~FrontendGraph();
   FrontendGraph(const FrontendGraph&) = delete;

@@ -14,6 +14,8 @@
 
 #include <stiletto/stiletto.hpp>
 
+#include "gpu_workload.hpp"
+
 // ---- CUDA's runtime, as Stiletto opened it ----
 
 template <class... T>
@@ -112,10 +114,14 @@ struct HostTime {
   double waiting = 0;  ///< the first call after a wait for the GPU, in which the host's caches go cold
 };
 
-/// Medians, in turn, so that all calls meet the same clock rates.
-inline std::vector<HostTime> host_times(const std::vector<std::function<void()>>& calls) {
+/// Medians, in turn, so that all calls meet the same clock rates; in about two seconds of calls that keep the
+/// GPU as long as `device_microseconds`.
+inline std::vector<HostTime> host_times(const std::vector<std::function<void()>>& calls,
+                                        double device_microseconds = 0) {
   using Clock = std::chrono::steady_clock;
-  constexpr int rounds = 300, in_a_row = 16;
+  constexpr int in_a_row = 16;
+  const double round = device_microseconds * (in_a_row + 1) * static_cast<double>(calls.size());
+  const int rounds = round * 300 > 2e6 ? std::max(9, static_cast<int>(2e6 / round)) : 300;
   const auto microseconds = [](Clock::duration time) {
     return std::chrono::duration<double, std::micro>(time).count();
   };
@@ -147,7 +153,9 @@ inline stiletto::Array random_on_gpu(const stiletto::Shape& shape, stiletto::DTy
   std::int64_t size = 1;
   for (const std::int64_t extent : shape) size *= extent;
   std::vector<float> values(static_cast<std::size_t>(size));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = source[i % drawn];
+  for (std::size_t i = 0; i < values.size(); i += drawn)
+    std::copy_n(source.begin(), std::min(drawn, values.size() - i),
+                values.begin() + static_cast<std::ptrdiff_t>(i));
   const stiletto::Array wide = stiletto::from_data(values, shape);
   return (dtype == stiletto::DType::float32 ? wide : stiletto::cast(wide, dtype))
       .to(stiletto::Device::cuda(0));
@@ -166,6 +174,50 @@ inline double difference(const stiletto::Array& a, const stiletto::Array& b) {
     if (!(apart <= most)) most = apart;  // NaN stays
   }
   return most / largest;
+}
+
+/// Of any of the results.
+inline double difference(const List& a, const List& b) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (const double apart = difference(a[i], b[i]); !(apart <= most)) most = apart;
+  return most;
+}
+
+/// What both sides read, and what each of them writes.
+struct WorkMemory {
+  List operands, ours, theirs;
+
+  explicit WorkMemory(const Workload& work) {
+    for (const Operand& operand : work.operands)
+      operands.push_back(operand.view(
+          random_on_gpu(operand.stored, work.dtype, static_cast<unsigned>(operands.size() + 1))));
+    if (work.further)
+      for (const stiletto::Array& array : work.further(operands)) operands.push_back(array);
+    for (const Operand& result : work.results)
+      for (List* side : {&ours, &theirs})
+        side->push_back(result.view(stiletto::zeros(result.stored, work.dtype, stiletto::Device::cuda(0))));
+  }
+  /// As FrontendGraph takes them.
+  std::vector<void*> pointers() const {
+    std::vector<void*> all;
+    all.reserve(operands.size() + theirs.size());
+    for (const List* list : {&operands, &theirs})
+      for (const stiletto::Array& array : *list) all.push_back(array.raw_data());
+    return all;
+  }
+};
+
+/// The workload as a function (results, operands) that writes the results.
+inline auto compile_in_place(const Workload& work, const WorkMemory& memory,
+                             const stiletto::CompileOptions& options = {}) {
+  return stiletto::compile(
+      options,
+      [&work](const List& results, const List& operands) {
+        const List values = work.function(operands);
+        for (std::size_t i = 0; i < values.size(); ++i) stiletto::assign(results[i], values[i]);
+      },
+      memory.ours, memory.operands);
 }
 
 inline std::string plan_of(const stiletto::Graph& graph) {
