@@ -150,7 +150,8 @@ void print_table() {
 
 template <class Work>
 void add(const Work& work, void (*run)(benchmark::State&, const Work&)) {
-  benchmark::RegisterBenchmark(work.name.c_str(), [&work, run](benchmark::State& state) { run(state, work); })
+  benchmark::RegisterBenchmark(
+      work.name.c_str(), [&work, run](benchmark::State& state) { guarded(state, [&] { run(state, work); }); })
       ->Iterations(batches)
       ->UseManualTime()
       ->Unit(benchmark::kMicrosecond);

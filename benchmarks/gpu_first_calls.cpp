@@ -176,7 +176,8 @@ void measure_first_calls(benchmark::State& state, const Workload& work) {
 }
 
 void add(const std::string& name, int iterations, const std::function<void(benchmark::State&)>& run) {
-  benchmark::RegisterBenchmark(name.c_str(), run)
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [run](benchmark::State& state) { guarded(state, [&] { run(state); }); })
       ->Iterations(iterations)
       ->UseManualTime()
       ->Unit(benchmark::kMicrosecond);

@@ -154,8 +154,12 @@ for suite in ${alone[@]+"${alone[@]}"}; do
   limit=240
   case "$suite" in
     device) command="env STILETTO_SAVED_PLANS=plans ./stiletto_device_tests --gtest_brief=1" ;;
-    benchmarks) command="./stiletto_gpu_benchmarks --benchmark_out=benchmarks.json --benchmark_out_format=json" ;;
-    frameworks) command="python3 $ROOT/benchmarks/compare_frameworks.py --json frameworks.json" ;;
+    benchmarks)
+      limit=480
+      command="./stiletto_gpu_benchmarks --benchmark_out=benchmarks.json --benchmark_out_format=json" ;;
+    frameworks)
+      limit=480
+      command="python3 $ROOT/benchmarks/compare_frameworks.py --json frameworks.json" ;;
     digits) command="./digits --ascii --device cuda" ;;
     minilm) command="env STILETTO_DEVICE=cuda python3 $ROOT/examples/minilm/test/check.py ./minilm --time" ;;
     sanitize)
