@@ -73,11 +73,11 @@ TEST(EngineStructured, attention_of_one_array) {
   auto f = [](const Array& x) {
     return stiletto::attention(x, x, x, {.causal = Causal::bottom_right, .window = 16});
   };
-  expect_text(engine_text(f, on_cpu({1, 16, 8, 64}, f16, {24576, 1536, 65, 1})), R"(
+  expect_text(engine_text(f, on_cpu({1, 16, 8, 64}, f16, {24576, 1536, 72, 1})), R"(
 cudnn graph, a node attention
-  t0 = tensor0: float16(1, 8, 16, 64) strides (24576, 65, 1536, 1) align 2
-  t1 = tensor1: float16(1, 8, 16, 64) strides (24576, 65, 1536, 1) align 2
-  t2 = tensor2: float16(1, 8, 16, 64) strides (24576, 65, 1536, 1) align 2
+  t0 = tensor0: float16(1, 8, 16, 64) strides (24576, 72, 1536, 1)
+  t1 = tensor1: float16(1, 8, 16, 64) strides (24576, 72, 1536, 1)
+  t2 = tensor2: float16(1, 8, 16, 64) strides (24576, 72, 1536, 1)
   t3 = scalar0: float32 by value
   t4 = attention(t0, t1, t2, t3, causal bottom_right) in float32: store0: float16(1, 8, 16, 64) strides (8192, 64, 512, 1)
 )");
@@ -238,8 +238,8 @@ TEST(EngineStructured, refused_norms) {
                   engine_text(relu, x, on_cpu({64}, f32)) + engine_text(wider, x, s) +
                   engine_text(sum, x, s) + engine_text(mean, x, s),
               R"(
-not a node rms_norm: arg0 has gaps between its rows, which cuDNN's rms_norm does not take; pass a copy() of it
-not a node rms_norm: arg0 has gaps between axes that are one to cuDNN; pass a copy() of it
+not a node rms_norm: arg0 has gaps between its rows, which cuDNN's rms_norm does not take; pass a copy of it made outside the function
+not a node rms_norm: arg0 has gaps between axes that are one to cuDNN; pass a copy of it made outside the function
 not a node rms_norm: what follows rms_norm of float16 with scale of float32, which cuDNN does not compute in one; cast scale to float16, or compute what follows in a call of its own
 not a node rms_norm: what follows rms_norm of float16 is float32, wider than cuDNN writes there; cast it to float16, or compute what follows in a call of its own
 not a node rms_norm: sum beside rms_norm; compute it in a call of its own
@@ -375,7 +375,7 @@ TEST(EngineStructured, refused_convolutions) {
 not a node conv: conv and conv in one graph; store what the first computes and pass it to a call of its own
 not a node conv: conv and max_pool in one graph; store what the first computes and pass it to a call of its own
 not a node conv: x of conv is computed (by cast), and cuDNN reads it from memory; store it first and pass it
-not a node conv: arg0 is walked backwards, and cuDNN takes no negative strides; pass a copy() of it
+not a node conv: arg0 is walked backwards, and cuDNN takes no negative strides; pass a copy of it made outside the function
 )");
 }
 

@@ -96,6 +96,8 @@ Group options_group(const std::string& name, MakeRow make, DType dtype, const st
   wide.width = 128, wide.head_dim = 128;
   odd.seq_q = 100, odd.seq_kv = 77;
   narrow.head_dim = 12;
+  const std::string shared =
+      dtype == f32 && make != backward ? "attention of float32 with 4 heads of q and 2 of k" : "";
   const std::string single = make == backward ? "gradients of a single query" : "";
   return {name,
           {row("plain", dtype, {}, square, ""),
@@ -121,8 +123,8 @@ Group options_group(const std::string& name, MakeRow make, DType dtype, const st
            row("top_left, window, bias", dtype, {top_left, false, true, false, 32}, square, ""),
            row("a window longer than the keys", dtype, {top_left, false, false, false, 128}, shorter, ""),
            row("top_left, window, lengths", dtype, {top_left, true, false, false, 32}, square, ""),
-           row("grouped heads", dtype, {}, grouped, ""),
-           row("grouped heads, bias", dtype, {Causal::none, false, true}, grouped, ""),
+           row("grouped heads", dtype, {}, grouped, shared),
+           row("grouped heads, bias", dtype, {Causal::none, false, true}, grouped, shared),
            row("one query", dtype, {}, one, single),
            row("one query, bottom_right", dtype, {bottom_right}, one, single),
            row("one query, lengths", dtype, {Causal::none, true}, one, single),

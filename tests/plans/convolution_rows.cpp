@@ -146,21 +146,21 @@ Group pools(DType dtype, bool channels_last) {
   };
   auto relu = [](const Arrays& a) { return stiletto::relu(max_pool(a[0], 2)); };
   const Operand x = operand({2, 8, 8, 8}), x1 = operand({2, 8, 32}), x3 = operand({2, 8, 4, 6, 8});
-  return {"pool_" + suffix(dtype, channels_last),
-          {{"max", max2, {x}},
-           {"max, uneven padding", max3, {x}},
-           {"max, one axis", max2, {x1}},
-           {"max, three axes", max2, {x3}},
-           {"max, odd channels",
-            max2,
-            {operand({2, 5, 8, 8})},
-            channels_last && dtype != f32 ? "5 channels of" : ""},
-           {"max, relu", relu, {x}, channels_last ? "" : "NOT_SUPPORTED_LAYOUT"},
-           {"avg", avg2, {x}},
-           {"avg, padding left out", without, {x}},
-           {"avg, padding included", with, {x}},
-           {"avg, one axis", avg2, {x1}},
-           {"avg, three axes", avg2, {x3}}}};
+  Group group{"pool_" + suffix(dtype, channels_last),
+              {{"max", max2, {x}},
+               {"max, uneven padding", max3, {x}},
+               {"max, one axis", max2, {x1}},
+               {"max, three axes", max2, {x3}},
+               {"max, odd channels", max2, {operand({2, 5, 8, 8})}},
+               {"max, relu", relu, {x}, channels_last ? "" : "NOT_SUPPORTED_LAYOUT"},
+               {"avg", avg2, {x}},
+               {"avg, padding left out", without, {x}},
+               {"avg, padding included", with, {x}},
+               {"avg, one axis", avg2, {x1}},
+               {"avg, three axes", avg2, {x3}}}};
+  if (channels_last && dtype == bf16)
+    for (Row& row : group.rows) row.refusal = "of bfloat16 in channels-last memory";
+  return group;
 }
 
 Group types() {

@@ -164,9 +164,10 @@ class Checks {
   void check_images() const {
     each_memory([&](const Tensor& tensor, const AxisList& layout, OperandForm form, const std::string& what) {
       if (form != OperandForm::image || falls(tensor, layout, false) || falls(tensor, layout, true)) return;
-      throw NotLowered{text(what, " of ", name(),
-                            " lies in memory neither channels-first nor channels-last, "
-                            "which cuDNN reads at wrong places; pass a copy() of it")};
+      throw NotLowered{
+          text(what, " of ", name(),
+               " lies in memory neither channels-first nor channels-last, "
+               "which cuDNN reads at wrong places; pass a copy of it made outside the function")};
     });
     if (value_.op == Op::conv && value_.dtype == DType::int32)
       throw NotLowered{
@@ -184,11 +185,10 @@ class Checks {
                             " behind, of which cuDNN counts only the first; pad both sides alike, or leave "
                             "include_padding out")};
     const Tensor& x = graph_.tensors[graph_.values[value_.inputs[0]].source];
-    const std::int64_t channels = extent(0, 1);
-    if (bits_of(x.dtype) == 16 && channels % 2 != 0 && channels > 1 && falls(x, value_.layouts[1], true))
-      throw NotLowered{text(name(), " of ", channels, " channels of ", x.dtype,
-                            " that lie innermost, which came out "
-                            "wrong on a GPU; give it an even number of channels, or channels-first memory")};
+    if (x.dtype == DType::bfloat16 && !falls(x, value_.layouts[1], false))
+      throw NotLowered{text(name(),
+                            " of bfloat16 in channels-last memory, which came out wrong on a GPU; give it "
+                            "channels-first memory, or float16")};
   }
 
   /// Whether strides fall from dimension to dimension, the channels last or second.
@@ -211,7 +211,8 @@ class Checks {
     each_memory([&](const Tensor& tensor, const AxisList&, OperandForm, const std::string& what) {
       if (tensor.alignment < wanted)
         throw NotLowered{text(what, " of ", name(), " is aligned to ", tensor.alignment,
-                              " bytes, and cuDNN takes ", wanted, "; pass a copy() of it")};
+                              " bytes, and cuDNN takes ", wanted,
+                              "; pass a copy of it made outside the function")};
     });
     const bool alone = std::none_of(graph_.values.begin(), graph_.values.end(), [&](const Value& value) {
       const auto end = value.inputs.begin() + value.arity;
@@ -271,7 +272,7 @@ class Checks {
       if (alignment < 16)
         throw NotLowered{text("rows of ", what, " of ", name(), " are aligned to ", alignment,
                               " bytes, and cuDNN "
-                              "needs 16; pass a copy() of it")};
+                              "needs 16; pass a copy of it made outside the function")};
     });
   }
 
@@ -281,6 +282,10 @@ class Checks {
     if (!narrow && (dtype != DType::float32 || value_.op == Op::attention_backward))
       throw NotLowered{text("cuDNN computes ", name(), " of float16 and bfloat16",
                             narrow_only() ? "" : " and float32", ", not of ", dtype, "; cast the operands")};
+    if (dtype == DType::float32 && extent(q, 2) != extent(q + 1, 2))
+      throw NotLowered{
+          text("attention of float32 with ", extent(q, 2), " heads of q and ", extent(q + 1, 2),
+               " of k, which came out wrong on a GPU; repeat k and v in memory, or cast to float16")};
     for (const std::size_t operand : {q, q + 2})
       if (const std::int64_t width = extent(operand, 3); width % 8 != 0)
         throw NotLowered{text(operand_name(value_, operand), " of ", name(), " has ",
