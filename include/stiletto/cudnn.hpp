@@ -91,8 +91,8 @@ struct Adoption<R(Args...)> {
 /// Array, or a tuple, pair, std::array or std::vector of them; results are allocated, dense, in the tensors'
 /// order of axes, and may not be the memory of an argument (Bindings::set gives them other memory).
 ///
-/// A tensor without a data type has the graph's io type. K and V of attention have the shapes that the program
-/// gave them, also where cudnn-frontend has exchanged their last axes since; not in graphs that were
+/// A tensor without a data type has the graph's io type. K and V of attention have the shapes that the
+/// program gave them, also where cudnn-frontend has exchanged their last axes since; not in graphs that were
 /// deserialised, which do not tell.
 ///
 /// The graph may have been described only, or be anywhere on its way to a plan: what is missing is built, and

@@ -4,9 +4,9 @@
 
 #include "backends/cpu/schedule.hpp"
 #include "compiler/backend.hpp"
-#include "graph/op_table.hpp"
 #include "core/parallel.hpp"
 #include "core/text.hpp"
+#include "graph/op_table.hpp"
 #include "stiletto/error.hpp"
 
 namespace stiletto::detail {
