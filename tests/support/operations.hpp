@@ -316,6 +316,13 @@ inline const char* to_string(Mode mode) {
 }
 
 /// Calls `f` with up to three arrays as separate arguments, more as one vector.
+/// Several results of one graph.
+inline std::vector<Array> run_all(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
+                                  const std::vector<Array>& a, Mode mode) {
+  if (mode == Mode::eager) return f(a);
+  return mode == Mode::jit ? stiletto::jit(f, a) : stiletto::compile(f, a)(a);
+}
+
 inline Array run(const Function& f, const std::vector<Array>& a, Mode mode,
                  const stiletto::CompileOptions& options = {}) {
   if (mode == Mode::eager) return f(a);
