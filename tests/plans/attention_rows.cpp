@@ -98,7 +98,7 @@ Group options_group(const std::string& name, MakeRow make, DType dtype, const st
   narrow.head_dim = 12;
   const std::string shared =
       dtype == f32 && make != backward ? "attention of float32 with 4 heads of q and 2 of k" : "";
-  const std::string single = make == backward ? "gradients of a single query" : "";
+  const std::string single = make == backward && dtype != f32 ? "gradients of a single query" : "";
   return {name,
           {row("plain", dtype, {}, square, ""),
            row("top_left", dtype, {top_left}, square, ""),
