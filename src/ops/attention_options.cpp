@@ -50,7 +50,8 @@ void check_window(const AttentionOptions& options, const char* name) {
 }
 
 void check_dropout(const AttentionDropout& dropout, const char* name) {
-  if (!(dropout.probability >= 0 && dropout.probability < 1))
+  const bool fits = dropout.probability >= 0 && dropout.probability < 1;  // false of NaN
+  if (!fits)
     throw_shape(name, "dropout with probability ", dropout.probability,
                 "; it has to be at least 0 and less than 1");
   check_one_element(dropout.seed, DType::int64, name, "seed");

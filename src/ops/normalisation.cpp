@@ -242,8 +242,8 @@ BatchNormResult batch_norm_training(const Array& x, const Array& scale, const Ar
       {&bias, "bias"}, {&running_mean, "running_mean"}, {&running_variance, "running_variance"}};
   for (const auto& [vector, what] : vectors) channels.check_vector(*vector, name, what);
   detail::check_epsilon(options.epsilon, name);
-  if (!(options.momentum >= 0 && options.momentum <= 1))
-    detail::throw_shape(name, "momentum is ", options.momentum, "; it has to be from 0 to 1");
+  const bool fits = options.momentum >= 0 && options.momentum <= 1;  // false of NaN
+  if (!fits) detail::throw_shape(name, "momentum is ", options.momentum, "; it has to be from 0 to 1");
   if (detail::element_count_unchecked(channels.x->shape) == 0)
     detail::throw_shape(name, "x of shape ", channels.x->shape, " has no elements, and nothing has no mean");
   const detail::NormAttributes attributes{
