@@ -10,7 +10,6 @@
 #include "backends/cudnn/operand_forms.hpp"
 #include "backends/cudnn/pointwise.hpp"
 #include "backends/cudnn/structured_checks.hpp"
-#include "core/dtype_info.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
 
@@ -70,17 +69,7 @@ class StructuredLowering {
       throw NotLowered{text(tensor.name, " has gaps between its elements along the last axis, which cuDNN's ",
                             name_of(value_.op),
                             " does not take; pass a copy of it made outside the function")};
-    if (form == OperandForm::sequence) t.alignment = row_alignment(t);
     return t;
-  }
-
-  /// Attention reads rows in vectors as long as the declared alignment, wherever they begin.
-  static int row_alignment(const EngineTensor& t) {
-    int alignment = t.alignment;
-    for (std::size_t d = 0; d + 1 < t.dims.size(); ++d)
-      while (t.dims[d] > 1 && alignment > 1 && bytes_for(t.dtype, t.strides[d]) % alignment != 0)
-        alignment /= 2;
-    return alignment;
   }
 
   /// Results count, too: x may have one channel.

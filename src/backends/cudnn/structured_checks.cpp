@@ -143,7 +143,6 @@ class Checks {
     return axis < 0 ? 1 : graph_.extents[static_cast<std::size_t>(axis)];
   }
 
-  /// With the engine that fuses what follows, no type is wider than x's (9.19).
   /// f(memory, its layout, its form, its name) for each operand and stored result in memory.
   template <class F>
   void each_memory(const F& f) const {
@@ -214,6 +213,7 @@ class Checks {
                               " bytes, and cuDNN takes ", wanted,
                               "; pass a copy of it made outside the function")};
     });
+    // With the engine that fuses what follows, no type is wider than x's (9.19).
     const bool alone = std::none_of(graph_.values.begin(), graph_.values.end(), [&](const Value& value) {
       const auto end = value.inputs.begin() + value.arity;
       return value.op != Op::part && std::find(value.inputs.begin(), end, index_) != end;
