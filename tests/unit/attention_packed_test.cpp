@@ -26,7 +26,7 @@ struct PackedTrial {
   static constexpr std::int64_t batch = 4, max_q = 40, max_kv = 110, heads = 4, heads_kv = 2;
   static constexpr std::int64_t head_dim = 12, width = 20, rows_q = 100, rows_kv = 260;
   const std::vector<Real> len_q{40, 0, 13, 25}, len_kv{110, 30, 7, 100};
-  const std::vector<std::int64_t> first_q{20, 60, 2, 70}, first_kv{130, 0, 121, 20};
+  const std::vector<std::int64_t> first_q{20, 60, 2, 70}, first_kv{150, 0, 132, 31};
 
   explicit PackedTrial(const Setting& setting) : s(setting), random(81) {
     const auto tensor = [&](const Extents& shape) { return random_tensor(random, s.dtype, shape, {-1, 1}); };
