@@ -5,11 +5,8 @@
 // What that page leaves open is settled here:
 // - The scale of a block of zeros is the smallest: 2^-127, and 0 in NVFP4.
 // - A scale of 0 (NVFP4) makes zeros that keep their elements' signs, as rounding does everywhere else.
-// - An infinity is the largest magnitude there is: the block gets the largest finite scale, and its
-// infinities
-//   saturate. Under 2^127 they read back beyond float32's range, so as infinities there, and the block's
-//   finite elements that survive are those that are large beside float32's range. In NVFP4 they read back as
-//   2688.
+// - An infinity is the largest magnitude there is: its block gets the largest finite scale, and it saturates.
+//   Under 2^127 it reads back beyond float32's range, so as an infinity there; in NVFP4 as 2688.
 // - Dequantizing multiplies exactly. Elements just below 2^128 (from 0x1.Fp127 in e4m3) are rounded up to it,
 //   which is infinite only once it is rounded to float32.
 // - A block with NaN holds, under its NaN scale, what a cast makes of NaN. These codes cannot be read as
