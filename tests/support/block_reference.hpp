@@ -102,9 +102,9 @@ inline Block quantize_block(std::span<const float> x, const Format& format) {
 
 /// Exact.
 inline std::vector<double> dequantize_block(const Block& block, const Format& format) {
-  std::vector<double> x;
-  for (const std::uint8_t code : block.codes)
-    x.push_back(decode(code, format.element) * decode(block.scale, format.scale));
+  std::vector<double> x(block.codes.size());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = decode(block.codes[i], format.element) * decode(block.scale, format.scale);
   return x;
 }
 
