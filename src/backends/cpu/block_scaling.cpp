@@ -185,6 +185,14 @@ void divide(T* values, std::int64_t n, float scale, bool power) {
   }
 }
 
+/// In place, to numbers of the element type: for results that others in the graph read.
+template <class T>
+void round_to(DType dtype, T* values, std::int64_t n) {
+  alignas(64) std::array<std::byte, task_blocks * largest_block> codes;
+  store_run(dtype, codes.data(), 1, values, n);
+  load_run(values, dtype, codes.data(), 1, n);
+}
+
 template <class T>
 void quantize(const BlockAttributes& a, const TensorView& x_view, const TensorView& y_view,
               const TensorView& scale_view) {
@@ -211,6 +219,7 @@ void quantize(const BlockAttributes& a, const TensorView& x_view, const TensorVi
         if (scales.wanted()) scales.put(s.entry, s.line + l, s.first / size + b, code);
         divide(line + b * size, size, scales.decoded(code), power);
       }
+      if (y_view.dtype != a.element) round_to(a.element, line, s.length);
     }
     if (y_view.data != nullptr) store(y, s, static_cast<const T*>(values));
   };

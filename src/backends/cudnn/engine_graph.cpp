@@ -23,6 +23,7 @@ std::string tensor_text(const EngineTensor& t) {
   if (t.role == EngineTensor::Role::intermediate) return result;
   result += text(" strides ", list(t.strides));
   if (t.alignment != 16) result += text(" align ", t.alignment);
+  if (t.tiled) result += " in F8_128x4";
   const char* home = t.role == EngineTensor::Role::input ? "tensor" : "store";
   return t.role == EngineTensor::Role::ones ? "ones: " + result : text(home, t.source, ": ", result);
 }

@@ -27,6 +27,7 @@ struct EngineTensor {
   std::vector<std::int64_t> dims, strides;  // elements; empty strides of an intermediate: the engine's own
   int alignment = 16;                       // bytes
   double value = 0;
+  bool tiled = false;  // scales of blocks, in F8_128x4: core/block_scales.hpp
 
   /// Elements from the first to the last, gaps included; of memory.
   std::int64_t span() const {
@@ -42,7 +43,7 @@ struct EngineTensor {
 /// One operation. Pointwise: Op names the mode (copy is the identity, where takes value, other value, mask;
 /// all else in the order of the canonical graph). Reductions: sum, prod, max, min, abs_max, norm1, norm2.
 /// Structured operations: the operands of the canonical graph; behind those of norms a constant epsilon, and
-/// of batch_norm_training a constant momentum.
+/// of batch_norm_training a constant momentum. quantize, dequantize: BlockAttributes::last is of the dims.
 struct EngineNode {
   static constexpr std::uint32_t absent = 0xFFFFFFFF;
   Op op = Op::copy;

@@ -34,6 +34,10 @@ class StructuredTranslation {
       case Op::max_pool:
       case Op::avg_pool:
         return pool();
+      case Op::quantize:
+        return quantize();
+      case Op::dequantize:
+        return dequantize();
       default:
         return convolution();
     }
@@ -46,6 +50,31 @@ class StructuredTranslation {
     return result <= node_.further.size() && node_.further[result - 1] != EngineNode::absent;
   }
   fe::DataType_t compute() const { return compute_type_of(node_.compute); }
+
+  // ---- block scaling ----
+
+  ResultList quantize() {
+    const auto& a = std::get<BlockAttributes>(node_.attributes);
+    const auto rank = static_cast<std::int64_t>(graph_.tensors[node_.output].dims.size());
+    const auto results = out_.block_scale_quantize(input(0), fe::graph::Block_scale_quantize_attributes()
+                                                                 .set_block_size(static_cast<int>(a.size))
+                                                                 .set_axis(rank - (a.last ? 1 : 2))
+                                                                 .set_transpose(false)
+                                                                 .set_compute_data_type(compute()));
+    return {results[0], results[1]};
+  }
+
+  /// Per dimension of the matrix how many elements share a scale. The sign has to be set: frontend 1.32
+  /// passes on what happens to be there.
+  ResultList dequantize() {
+    const auto& a = std::get<BlockAttributes>(node_.attributes);
+    const auto size = static_cast<std::int32_t>(a.size);
+    const std::vector<std::int32_t> sizes = a.last ? std::vector{1, size} : std::vector{size, 1};
+    auto attributes =
+        fe::graph::Block_scale_dequantize_attributes().set_block_size(sizes).set_is_negative_scale(false);
+    attributes.set_compute_data_type(compute());
+    return {out_.block_scale_dequantize(input(0), input(1), std::move(attributes))};
+  }
 
   // ---- attention ----
 

@@ -17,7 +17,8 @@ namespace stiletto::detail::cudnn {
 namespace {
 
 bool is_structured(const Value& value) {
-  return value.kind == Value::Kind::operation && row_of(value.op).family == Family::structured;
+  return value.kind == Value::Kind::operation && row_of(value.op).family == Family::structured &&
+         !is_block_scaling(value.op);  // which are nodes beside a product
 }
 bool is_part(const Value& value) { return value.kind == Value::Kind::operation && value.op == Op::part; }
 
