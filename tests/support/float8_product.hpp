@@ -35,7 +35,10 @@ struct Float8Product {
     });
   }
   Tensor stored(const Tensor& y) const {
-    return tabulate(DType::float8_e4m3, y.shape, [&](const Extents& at) { return y.at(at) * scale_y; });
+    return tabulate(DType::float8_e4m3, y.shape, [&](const Extents& at) {
+      const Real value = y.at(at) * scale_y;
+      return std::fabs(value) > 448 ? std::copysign(Real{448}, value) : value;
+    });
   }
   static Real largest(const Tensor& y) {
     Real result = 0;
