@@ -125,6 +125,13 @@ const std::map<Op, std::function<void(Recording&, const Array&)>>& public_functi
          const Array q = r.argument({1, 2, 2, 4}, DType::float8_e4m3), factor = r.argument({1});
          stiletto::attention_float8(q, q, q, {factor, factor, factor, factor, factor, factor});
        }},
+      {Op::attention_blockscaled,
+       [](Recording& r, const Array&) {
+         const auto blocks = [&](const Shape& shape, int axis) {
+           return stiletto::quantize(r.argument(shape), stiletto::BlockFormat::mxfp8_e4m3, axis);
+         };
+         stiletto::attention(blocks({1, 2, 2, 32}, -1), blocks({1, 2, 32, 32}, -1), blocks({1, 2, 32, 4}, -2));
+       }},
       {Op::rms_norm, [](Recording& r, const Array& x) { stiletto::rms_norm(x, r.argument({2}, x.dtype())); }},
       {Op::rms_norm_backward,
        [](Recording& r, const Array& x) {

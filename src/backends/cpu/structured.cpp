@@ -12,6 +12,8 @@ StructuredKernel structured_kernel(Op op) {
       return attention_backward;
     case Op::attention_float8:
       return attention_float8;
+    case Op::attention_blockscaled:
+      return attention_blockscaled;
     case Op::rms_norm:
       return rms_norm;
     case Op::rms_norm_backward:

@@ -29,6 +29,7 @@ using StructuredKernel = void (*)(const Attributes& attributes, std::span<const 
 void attention(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void attention_backward(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void attention_float8(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void attention_blockscaled(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void rms_norm(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void rms_norm_backward(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void layer_norm(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);

@@ -13,6 +13,7 @@
 namespace stiletto::detail::cudnn {
 
 struct EngineTensor {
+  static constexpr std::uint32_t dense = 0xFFFFFFFF;
   enum class Role : std::uint8_t {
     input,         // memory: tensors[source] of the canonical graph
     output,        // memory: stores[source]
@@ -28,11 +29,17 @@ struct EngineTensor {
   int alignment = 16;                       // bytes
   double value = 0;
   bool tiled = false;  // scales of blocks, in F8_128x4: core/block_scales.hpp
+  /// Of packed sequences, (batch, heads, longest sequence, width): the tensor with the element at which each
+  /// of them begins, and how many rows there are in all.
+  std::uint32_t offsets = dense;
+  std::int64_t rows = 0;
 
+  bool is_packed() const { return offsets != dense; }
   /// Elements from the first to the last, gaps included; of memory.
   std::int64_t span() const {
     std::int64_t last = 0;
-    for (std::size_t i = 0; i < dims.size(); ++i) last += (dims[i] - 1) * strides[i];
+    for (std::size_t i = is_packed() ? 1 : 0; i < dims.size(); ++i)
+      last += ((is_packed() && i == 2 ? rows : dims[i]) - 1) * strides[i];
     return last + 1;
   }
 };

@@ -11,12 +11,19 @@ class StructuredTranslation {
   /// `tensors`: those of the graph that there are so far.
   StructuredTranslation(const EngineGraph& graph, const EngineNode& node, fe::graph::Graph& out,
                         std::vector<TensorPointer>& tensors, bool deterministic)
-      : graph_(graph), node_(node), out_(out), tensors_(tensors), deterministic_(deterministic) {}
+      : graph_(graph), node_(node), out_(out), tensors_(tensors), deterministic_(deterministic) {
+    value_.op = node.op;
+    value_.attributes = node.attributes;
+  }
 
   ResultList run() {
     switch (node_.op) {
       case Op::attention:
         return attention();
+      case Op::attention_float8:
+        return attention_float8();
+      case Op::attention_blockscaled:
+        return attention_blockscaled();
       case Op::attention_backward:
         return attention_backward();
       case Op::rms_norm:
@@ -78,18 +85,20 @@ class StructuredTranslation {
 
   // ---- attention ----
 
-  /// What both directions set alike; `scale` is the operand behind which the optional ones lie.
+  TensorPointer& optional(AttentionOperand operand) { return input(index_of(value_, operand)); }
+
+  /// What both directions set alike.
   template <class FrontendAttributes>
   void set_attention(FrontendAttributes& to, std::size_t scale) {
     const auto& attributes = std::get<AttentionAttributes>(node_.attributes);
     to.set_name(name_of(node_.op)).set_attn_scale(input(scale));
-    std::size_t next = scale + 1;
-    if (attributes.has(AttentionOperand::seq_len_q)) {
-      to.set_padding_mask(true).set_seq_len_q(input(next)).set_seq_len_kv(input(next + 1));
-      next += 2;
-    }
-    if (attributes.has(AttentionOperand::bias)) to.set_bias(input(next++));
-    if (attributes.has(AttentionOperand::sink)) to.set_sink_token(input(next++));
+    using enum AttentionOperand;
+    if (attributes.has(seq_len_q))
+      to.set_padding_mask(true).set_seq_len_q(optional(seq_len_q)).set_seq_len_kv(optional(seq_len_kv));
+    if (attributes.has(bias)) to.set_bias(optional(bias));
+    if (attributes.has(sink)) to.set_sink_token(optional(sink));
+    if (attributes.has(seed))
+      to.set_dropout(static_cast<float>(attributes.dropout.value), optional(seed), optional(offset));
     if (attributes.causal == Causal::none) return;
     to.set_diagonal_alignment(attributes.causal == Causal::top_left ? fe::DiagonalAlignment_t::TOP_LEFT
                                                                     : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
@@ -101,7 +110,33 @@ class StructuredTranslation {
     fe::graph::SDPA_attributes attributes;
     set_attention(attributes, 3);
     attributes.set_generate_stats(computes(1));
+    if (std::get<AttentionAttributes>(node_.attributes).has(AttentionOperand::table_k)) {
+      const TensorPointer& keys = optional(AttentionOperand::table_k);
+      attributes.set_paged_attention_k_table(keys)
+          .set_paged_attention_v_table(optional(AttentionOperand::table_v))
+          .set_paged_attention_max_seq_len_kv(static_cast<int>(keys->get_dim()[2] * input(1)->get_dim()[2]));
+    }
     const auto [out, stats] = out_.sdpa(input(0), input(1), input(2), attributes);
+    return {out, stats};
+  }
+
+  ResultList attention_float8() {
+    fe::graph::SDPA_fp8_attributes attributes;
+    set_attention(attributes, 3);
+    attributes.set_generate_stats(computes(1));
+    const auto [out, stats, amax_s, amax_out] = out_.sdpa_fp8(
+        input(0), input(1), input(2), input(4), input(5), input(6), input(7), input(8), input(9), attributes);
+    return {out, stats, amax_s, amax_out};
+  }
+
+  /// The largest magnitude of the output, which nobody wants here, has to have dims nonetheless.
+  ResultList attention_blockscaled() {
+    fe::graph::SDPA_fp8_attributes attributes;
+    set_attention(attributes, 3);
+    attributes.set_generate_stats(computes(1));
+    const auto [out, stats, amax_out] =
+        out_.sdpa_fp8(input(0), input(1), input(2), input(4), input(5), input(6), attributes);
+    amax_out->set_dim({1, 1, 1, 1}).set_stride({1, 1, 1, 1}).set_data_type(fe::DataType_t::FLOAT);
     return {out, stats};
   }
 
@@ -232,4 +267,5 @@ class StructuredTranslation {
   fe::graph::Graph& out_;
   std::vector<TensorPointer>& tensors_;
   bool deterministic_;
+  Value value_;  // as operands are asked for
 };

@@ -13,6 +13,7 @@
 #include "backends/cudnn/graph_stores.hpp"
 #include "backends/cudnn/lower_checks.hpp"
 #include "backends/cudnn/lower_structured.hpp"
+#include "backends/cudnn/never_nan.hpp"
 #include "backends/cudnn/pointwise.hpp"
 #include "compiler/expression_text.hpp"
 #include "core/dtype_info.hpp"
@@ -299,8 +300,10 @@ class Lowering {
       x = reduce(Op::sum, x, value.dtype, dims_of(value.axes, layout));
       return builder_.pointwise(Op::sqrt, {x}, builder_.held(value.dtype));
     }
-    if (op == Op::max || op == Op::min || op == Op::abs_max)
-      throw NotLowered{text("cuDNN's ", name_of(op), " over an axis drops NaN")};
+    if (op == Op::max || op == Op::min || (op == Op::abs_max && !is_never_nan(graph_, value.inputs[0])))
+      throw NotLowered{
+          text("cuDNN's ", name_of(op), " over an axis drops NaN",
+               op == Op::abs_max ? "; take it out first, as in abs_max(where(x == x, x, 0))" : "")};
     if (op == Op::mean) {
       x = share_of_mean(x, value);
       op = Op::sum;
