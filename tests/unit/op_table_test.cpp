@@ -127,7 +127,7 @@ const std::map<Op, std::function<void(Recording&, const Array&)>>& public_functi
        }},
       {Op::attention_blockscaled,
        [](Recording& r, const Array&) {
-         const auto blocks = [&](const Shape& shape, int axis) {
+         const auto blocks = [&](const stiletto::Shape& shape, int axis) {
            return stiletto::quantize(r.argument(shape), stiletto::BlockFormat::mxfp8_e4m3, axis);
          };
          stiletto::attention(blocks({1, 2, 2, 32}, -1), blocks({1, 2, 32, 32}, -1), blocks({1, 2, 32, 4}, -2));
