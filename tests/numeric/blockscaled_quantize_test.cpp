@@ -147,6 +147,7 @@ TEST_P(Quantize, nothing) {
     for (const Extents& shape : {Extents{0, kind.size()}, Extents{kind.size(), 0}, Extents{0, 0},
                                  Extents{0, 64, 64}, Extents{2, 0, 64}, Extents{2, 64, 0}}) {
       if (shape[shape.size() - static_cast<std::size_t>(-axis)] % kind.size() != 0) continue;
+      if (shape == Extents{0, 0} && axis == -2) continue;  // without scales nothing tells along which
       const Array x = stiletto::zeros(dims(shape), DType::bfloat16, device());
       for (const Mode mode : modes) {
         const BlockscaledArray made = run_quantize(x, kind, axis, mode);
