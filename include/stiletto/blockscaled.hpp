@@ -55,7 +55,8 @@ class STILETTO_API BlockscaledArray {
 
   const Shape& shape() const;
   BlockFormat format() const;
-  int axis() const;  ///< the blocked one, counted from the front
+  /// The blocked one, counted from the front; of 0 by 0 elements, which have no scales to tell, the last.
+  int axis() const;
   int rank() const;
   Device device() const;
   bool is_traced() const;

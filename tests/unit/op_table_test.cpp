@@ -127,10 +127,18 @@ const std::map<Op, std::function<void(Recording&, const Array&)>>& public_functi
        }},
       {Op::attention_blockscaled,
        [](Recording& r, const Array&) {
-         const auto blocks = [&](const Shape& shape, int axis) {
+         const auto blocks = [&](const stiletto::Shape& shape, int axis) {
            return stiletto::quantize(r.argument(shape), stiletto::BlockFormat::mxfp8_e4m3, axis);
          };
          stiletto::attention(blocks({1, 2, 2, 32}, -1), blocks({1, 2, 32, 32}, -1), blocks({1, 2, 32, 4}, -2));
+       }},
+      {Op::quantize,
+       [](Recording& r, const Array&) {
+         stiletto::quantize(r.argument({2, 32}), stiletto::BlockFormat::mxfp4, -1);
+       }},
+      {Op::dequantize,
+       [](Recording& r, const Array&) {
+         stiletto::dequantize(stiletto::quantize(r.argument({2, 32}), stiletto::BlockFormat::nvfp4, -1));
        }},
       {Op::rms_norm, [](Recording& r, const Array& x) { stiletto::rms_norm(x, r.argument({2}, x.dtype())); }},
       {Op::rms_norm_backward,
