@@ -2,6 +2,7 @@
 // Block-scaled arrays beside the reference: what one holds, code by code, what it should hold, and operands
 // for it.
 #pragma once
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@ struct BlockKind {
   const char* name;
 
   std::int64_t size() const { return static_cast<std::int64_t>(reference.size); }
+  friend std::ostream& operator<<(std::ostream& out, const BlockKind& kind) { return out << kind.name; }
 };
 inline constexpr BlockKind block_kinds[] = {
     {BlockFormat::mxfp8_e4m3, block_reference::mxfp8_e4m3, "mxfp8_e4m3"},

@@ -1,292 +1,387 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block-scaled arrays as users meet them: their parts, products of them, and what traces make of them.
+// Block-scaled arrays as values: what they tell about themselves, how they are made of buffers, and how
+// traced functions take, capture, return and save them.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <cmath>
-#include <cstdio>
 #include <filesystem>
-#include <random>
+#include <sstream>
 #include <tuple>
-#include <vector>
 
-#include "stiletto/stiletto.hpp"
-#include "support/block_reference.hpp"
+#include "support/block_trial.hpp"
 
 namespace {
 
-namespace st = stiletto;
-using st::Array;
-using st::BlockFormat;
-using st::BlockscaledArray;
-using st::DType;
-using st::Shape;
+using namespace support;
+using stiletto::dequantize;
+using stiletto::matmul;
+using stiletto::quantize;
+using stiletto::quantize_into;
+using stiletto::Shape;
 
-constexpr BlockFormat all_formats[] = {BlockFormat::mxfp8_e4m3, BlockFormat::mxfp8_e5m2, BlockFormat::mxfp4,
-                                       BlockFormat::nvfp4};
+constexpr DType u8 = DType::uint8, f32 = DType::float32;
 
-std::int64_t count_of(const Shape& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : shape) count *= extent;
-  return count;
+Tensor random_numbers(std::uint64_t seed, const Extents& shape) {
+  Random random(seed);
+  return random_tensor(random, f32, shape, {-900, 900});
 }
 
-Array normal(const Shape& shape, unsigned seed = 1) {
-  std::mt19937 bits(seed);
-  std::normal_distribution<float> numbers;
-  std::vector<float> values(static_cast<std::size_t>(count_of(shape)));
-  for (float& value : values) value = numbers(bits);
-  return st::from_data<float>(values, shape);
+// ---- one array ----
+
+TEST(Blockscaled, tells_what_it_is) {
+  for (const BlockKind& kind : block_kinds) {
+    const BlockscaledArray a = BlockscaledArray::empty({2, 130, 96}, kind.format, -1);
+    EXPECT_EQ(a.shape(), (Shape{2, 130, 96}));
+    EXPECT_EQ(a.format(), kind.format);
+    EXPECT_EQ(a.axis(), 2);
+    EXPECT_EQ(a.rank(), 3);
+    EXPECT_EQ(a.device(), stiletto::Device::cpu());
+    EXPECT_FALSE(a.is_traced());
+    EXPECT_EQ(a.elements().dtype(), kind.format.element);
+    EXPECT_EQ(a.elements().shape(), a.shape());
+    EXPECT_EQ(a.elements().strides(), (Shape{130 * 96, 96, 1}));
+    const std::int64_t blocks = kind.size() == 32 ? 4 : 8;  // 3 or 6, padded
+    EXPECT_EQ(a.scales().dtype(), kind.format.scale);
+    EXPECT_EQ(a.scales().shape(), (Shape{2, 256, blocks}));
+    EXPECT_EQ(a.nbytes(), a.elements().nbytes() + a.scales().nbytes());
+    std::ostringstream name;
+    name << a.format();
+    EXPECT_EQ(name.str(), kind.name);
+
+    const BlockscaledArray b = BlockscaledArray::empty({2, 96, 130}, kind.format, 1);
+    EXPECT_EQ(b.axis(), 1);
+    EXPECT_EQ(b.elements().strides(), (Shape{130 * 96, 1, 96}));
+    EXPECT_EQ(b.scales().shape(), (Shape{2, blocks, 256}));
+    EXPECT_EQ(b.scales().strides(), (Shape{blocks * 256, 1, blocks}));
+
+    const BlockscaledArray c = BlockscaledArray::spec({2, 96, 130}, kind.format, -2);
+    EXPECT_EQ(c.format(), kind.format);
+    EXPECT_EQ(c.axis(), 1);
+    EXPECT_EQ(c.elements().strides(), b.elements().strides());
+    EXPECT_EQ(c.scales().strides(), b.scales().strides());
+  }
+  std::ostringstream other;
+  other << BlockFormat{DType::float8_e4m3, DType::float8_e4m3, 8};
+  EXPECT_EQ(other.str(), "8 float8_e4m3 by float8_e4m3");
 }
 
-/// In the order of memory, for dense arrays.
-std::vector<std::uint8_t> bytes_of(const Array& array) {
-  const auto* const first = static_cast<const std::uint8_t*>(array.raw_data());
-  return {first, first + array.nbytes()};
+TEST(Blockscaled, is_a_handle) {
+  const BlockscaledArray a = quantize(stiletto::full({4, 32}, 3.0F), BlockFormat::mxfp8_e4m3, -1), same = a;
+  quantize_into(same, stiletto::full({4, 32}, 5.0F));
+  EXPECT_EQ(dequantize(a).at<float>({3, 31}), 5);
+  EXPECT_EQ(a.to(stiletto::Device::cpu()).elements().raw_data(), a.elements().raw_data());
 }
 
-void expect_equal(const BlockscaledArray& made, const BlockscaledArray& wanted) {
-  EXPECT_EQ(made.shape(), wanted.shape());
-  EXPECT_EQ(made.format(), wanted.format());
-  EXPECT_EQ(made.axis(), wanted.axis());
-  EXPECT_EQ(bytes_of(made.elements()), bytes_of(wanted.elements()));
-  EXPECT_EQ(bytes_of(made.scales()), bytes_of(wanted.scales()));
-}
-
-// ---- parts ----
-
-TEST(Blockscaled, has_its_scales_in_tiles) {
-  for (const BlockFormat& format : all_formats)
+TEST(Blockscaled, scales_by_their_logical_place) {
+  for (const BlockKind& kind : block_kinds)
     for (const int axis : {-1, -2}) {
-      const Shape shape = axis == -1 ? Shape{2, 130, 160} : Shape{2, 160, 130};
-      const BlockscaledArray x = st::quantize(normal(shape), format, axis);
-      const std::int64_t lines = 130, blocks = 160 / format.block_size;
-      const auto tiled = bytes_of(x.scales());
-      const Array plain = x.plain_scales();
-      const auto in_rows = bytes_of(plain);
-      ASSERT_EQ(tiled.size(), 2 * static_cast<std::size_t>(block_reference::scale_bytes(lines, blocks)));
-      for (std::int64_t b = 0; b < 2; ++b)
-        for (std::int64_t line = 0; line < lines; ++line)
-          for (std::int64_t block = 0; block < blocks; ++block) {
-            const std::int64_t offset = block_reference::scale_offset(line, block, blocks);
-            const std::uint8_t code =
-                tiled[static_cast<std::size_t>(b * block_reference::scale_bytes(lines, blocks) + offset)];
-            const std::int64_t row = axis == -1 ? line : block, column = axis == -1 ? block : line;
-            ASSERT_EQ(x.scale_at({b, row, column}), block_reference::decode(code, format.scale));
-            const std::int64_t at = (b * plain.dim(1) + row) * plain.dim(2) + column;
-            ASSERT_EQ(in_rows[static_cast<std::size_t>(at)], code);
-          }
-      expect_equal(BlockscaledArray::from_plain_parts(x.elements(), plain, shape, format, axis), x);
+      const Extents shape = axis == -1 ? Extents{2, 131, 160} : Extents{2, 160, 131};
+      const Blocks wanted = quantized(random_numbers(7, shape), kind, axis);
+      const BlockscaledArray a = to_blockscaled(wanted);
+      const Array plain = a.plain_scales();
+      ASSERT_EQ(extents(plain.shape()), wanted.plain_scales());
+      EXPECT_EQ(plain.dtype(), kind.format.scale);
+      const auto* const codes = static_cast<const std::uint8_t*>(plain.raw_data());
+      std::size_t i = 0;
+      for_each_index(wanted.plain_scales(), [&](const Extents& index) {
+        const std::uint8_t code = wanted.scales[i];
+        EXPECT_EQ(codes[i], code) << i;
+        EXPECT_EQ(a.scale_at(dims(index)), block_reference::decode(code, kind.format.scale)) << i;
+        ++i;
+      });
+      // And back.
+      const auto elements = bytes_array(packed(wanted, block_strides(wanted), count_of(shape)));
+      EXPECT_TRUE(
+          holds(BlockscaledArray::from_plain_parts(elements, plain, dims(shape), kind.format, axis), wanted));
+      const Array as_bytes = bytes_array(wanted.scales);
+      const Array shaped = stiletto::reshape(as_bytes, dims(wanted.plain_scales()));
+      EXPECT_TRUE(holds(BlockscaledArray::from_plain_parts(elements, shaped, dims(shape), kind.format, axis),
+                        wanted));
+      // From any order in memory.
+      const Array turned = stiletto::transpose(stiletto::transpose(shaped, {2, 1, 0}).copy(), {2, 1, 0});
+      EXPECT_TRUE(holds(BlockscaledArray::from_plain_parts(elements, turned, dims(shape), kind.format, axis),
+                        wanted));
     }
 }
 
-TEST(Blockscaled, shares_the_buffers_of_others) {
-  const BlockscaledArray x = st::quantize(normal({64, 96}), BlockFormat::mxfp8_e4m3, -1);
-  const Array flat_scales =
-      st::wrap(x.scales().raw_data(), {x.scales().size()}, DType::uint8, st::Device::cpu());
-  const Array bytes = st::wrap(x.elements().raw_data(), {64, 96}, DType::uint8, st::Device::cpu());
-  for (const Array& elements : {x.elements(), bytes}) {
-    const BlockscaledArray same =
-        BlockscaledArray::from_parts(elements, flat_scales, {64, 96}, BlockFormat::mxfp8_e4m3, -1);
-    expect_equal(same, x);
-    EXPECT_EQ(same.elements().raw_data(), x.elements().raw_data());
-    EXPECT_EQ(same.scales().raw_data(), x.scales().raw_data());
+TEST(Blockscaled, a_scale_of_nan_is_nan) {
+  for (const BlockKind& kind : block_kinds) {
+    const Array x = stiletto::full({2, 32}, std::numeric_limits<float>::quiet_NaN());
+    EXPECT_TRUE(std::isnan(quantize(x, kind.format, -1).scale_at({1, 0}))) << kind.name;
   }
 }
 
-TEST(Blockscaled, takes_weights_as_pytorch_has_them) {
-  const Array w = normal({48, 64}, 2), x = normal({5, 64}, 3);
-  for (const BlockFormat& format : all_formats) {
-    const BlockscaledArray rows = st::quantize(w, format, -1);
-    const BlockscaledArray right =
-        BlockscaledArray::from_parts(st::transpose(rows.elements()), rows.scales(), {64, 48}, format, -2);
-    expect_equal(st::quantize(st::transpose(w), format, -2), right);
-    const auto made = st::matmul(x, right).to_vector<float>();
-    EXPECT_EQ(made, st::matmul(x, st::transpose(st::dequantize(rows))).to_vector<float>());
-  }
-}
+// ---- of buffers ----
 
-TEST(Blockscaled, takes_packed_float4_as_bytes) {
-  const BlockscaledArray x = st::quantize(normal({6, 64}), BlockFormat::nvfp4, -1);
-  const Array bytes = st::wrap(x.elements().raw_data(), {6, 32}, DType::uint8, st::Device::cpu());
-  expect_equal(BlockscaledArray::from_parts(bytes, x.scales(), {6, 64}, BlockFormat::nvfp4, -1), x);
-  // The even element is in the low half.
-  const auto codes = x.elements().to_vector<std::uint8_t>();
-  const auto packed = bytes_of(x.elements());
-  EXPECT_EQ(packed[0], codes[0] | codes[1] << 4);
-}
-
-// ---- products ----
-
-/// |x̂ − x| for an element x of a block with largest magnitude m: see docs/blockscaled.md.
-double element_error(double x, double scale, const BlockFormat& format) {
-  const bool four = format.element == DType::float4_e2m1;
-  const double unit = four ? 0.25 : format.element == DType::float8_e4m3 ? 0x1p-4 : 0x1p-3;
-  const double smallest = four ? 0.5 : format.element == DType::float8_e4m3 ? 0x1p-9 : 0x1p-16;
-  return unit * std::fabs(x) + smallest / 2 * scale;
-}
-
-TEST(Blockscaled, products_are_within_the_bound) {
-  constexpr std::int64_t rows = 33, inner = 160, columns = 17;
-  const Array a = normal({rows, inner}, 4), b = normal({inner, columns}, 5);
-  const auto x = a.to_vector<float>(), y = b.to_vector<float>();
-  for (const BlockFormat& format : all_formats) {
-    const BlockscaledArray left = st::quantize(a, format, -1), right = st::quantize(b, format, -2);
-    const auto made = st::matmul(left, right).to_vector<float>();
-    double worst = 0;
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = 0; j < columns; ++j) {
-        double exact = 0, bound = 0, size = 0;
-        for (std::int64_t k = 0; k < inner; ++k) {
-          const double p = x[static_cast<std::size_t>(i * inner + k)],
-                       q = y[static_cast<std::size_t>(k * columns + j)];
-          const double dp = element_error(p, left.scale_at({i, k / format.block_size}), format),
-                       dq = element_error(q, right.scale_at({k / format.block_size, j}), format);
-          exact += p * q;
-          size += (std::fabs(p) + dp) * (std::fabs(q) + dq);
-          bound += std::fabs(p) * dq + dp * std::fabs(q) + dp * dq;
-        }
-        bound += size * inner * 0x1p-24;  // accumulation in float32
-        const double error = std::fabs(made[static_cast<std::size_t>(i * columns + j)] - exact);
-        ASSERT_LE(error, bound) << format << ' ' << i << ' ' << j;
-        worst = std::max(worst, error / bound);
+TEST(Blockscaled, shares_the_buffers_it_is_made_of) {
+  for (const BlockKind& kind : block_kinds)
+    for (const int axis : {-1, -2}) {
+      const Blocks wanted = quantized(random_numbers(8, {3, 64, 96}), kind, axis);
+      const auto codes = packed(wanted, block_strides(wanted), count_of(wanted.shape));
+      const auto scales = wanted.tiled_scales();
+      const auto count = static_cast<std::int64_t>(scales.size());
+      const Array elements = bytes_array(codes);
+      // Scales as bytes, as cuDNN's type, flat, and in the shape of their tiles.
+      const Array flat = bytes_array(scales);
+      for (const Shape& shape : {Shape{count}, Shape{count / 512, 32, 16}, Shape{3, count / 3}}) {
+        const Array given = stiletto::reshape(flat, shape);
+        const BlockscaledArray a =
+            BlockscaledArray::from_parts(elements, given, {3, 64, 96}, kind.format, axis);
+        EXPECT_TRUE(holds(a, wanted)) << kind.name << axis;
+        EXPECT_EQ(a.elements().raw_data(), elements.raw_data());
+        EXPECT_EQ(a.scales().raw_data(), flat.raw_data());
+        const BlockscaledArray again =
+            BlockscaledArray::from_parts(a.elements(), a.scales(), {3, 64, 96}, kind.format, axis);
+        EXPECT_TRUE(holds(again, wanted)) << kind.name << axis;
+        EXPECT_EQ(again.scales().raw_data(), flat.raw_data());
       }
-    EXPECT_GT(worst, 0.02) << "the bound of " << format << " would hold whatever was computed";
-  }
+    }
 }
 
-TEST(Blockscaled, multiplies_with_plain_operands) {
-  const BlockscaledArray q = st::quantize(normal({2, 5, 64}), BlockFormat::mxfp8_e4m3, -1);
-  const Array plain = st::dequantize(q);
-  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64,
-                            DType::float8_e4m3, DType::float8_e5m2}) {
-    const Array w = st::cast(normal({2, 64, 5}, 6), dtype);
-    const DType result = dtype == DType::float64 ? dtype : DType::float32;
-    const Array wide = st::cast(w, result);
-    const Array right = st::matmul(q, w), left = st::matmul(w, q);
-    EXPECT_EQ(right.dtype(), result);
-    const auto same = [&](const Array& made, const Array& wanted) {
-      if (result == DType::float64)
-        EXPECT_EQ(made.to_vector<double>(), wanted.to_vector<double>());
-      else
-        EXPECT_EQ(made.to_vector<float>(), wanted.to_vector<float>());
+TEST(Blockscaled, of_a_part_of_a_buffer) {
+  const BlockKind& kind = block_kinds[3];
+  const Blocks wanted = quantized(random_numbers(9, {32, 64}), kind, -1);
+  auto codes = packed(wanted, block_strides(wanted), count_of(wanted.shape));
+  codes.insert(codes.begin(), 6, 0xEE);
+  auto scales = wanted.tiled_scales();
+  scales.insert(scales.begin(), 3, 0xEE);
+  const Array elements = stiletto::slice(bytes_array(codes), {stiletto::Slice{6, {}}}),
+              given = stiletto::slice(bytes_array(scales), {stiletto::Slice{3, {}}});
+  EXPECT_TRUE(holds(BlockscaledArray::from_parts(elements, given, {32, 64}, kind.format, -1), wanted));
+}
+
+/// As PyTorch has them: a left operand (M, K), and a weight (N, K) that becomes the right one, (K, N), each
+/// with flat swizzled scales; float4 as bytes (M, K/2).
+TEST(Blockscaled, as_pytorch_has_them) {
+  for (const BlockKind& kind : block_kinds) {
+    Random random(10);
+    const Blocks left = exact_blocks(random, kind, {5, 96}, -1),
+                 weight = exact_blocks(random, kind, {7, 96}, -1);
+    const auto buffer = [](const Blocks& blocks) {
+      return bytes_array(packed(blocks, row_major(blocks.shape), count_of(blocks.shape)));
     };
-    same(right, st::matmul(st::cast(plain, result), wide));
-    same(left, st::matmul(wide, st::cast(plain, result)));
+    const bool half_bytes = kind.format.element == DType::float4_e2m1;
+    const std::int64_t row = half_bytes ? 48 : 96;
+    const BlockscaledArray a =
+        BlockscaledArray::from_parts(stiletto::reshape(buffer(left), {5, row}),
+                                     bytes_array(left.tiled_scales()), {5, 96}, kind.format, -1);
+    // Bytes of (N, K), taken as they lie: adjacent along the blocked axis of (K, N).
+    const BlockscaledArray bytes = BlockscaledArray::from_parts(
+        buffer(weight), bytes_array(weight.tiled_scales()), {96, 7}, kind.format, -2);
+    // Elements of their own type, transposed.
+    const Array elements = BlockscaledArray::from_parts(buffer(weight), bytes_array(weight.tiled_scales()),
+                                                        {7, 96}, kind.format, -1)
+                               .elements();
+    const BlockscaledArray turned = BlockscaledArray::from_parts(
+        stiletto::transpose(elements), bytes_array(weight.tiled_scales()), {96, 7}, kind.format, -2);
+    const Tensor wanted = matmul(left.values(), transposed(weight.values()));
+    EXPECT_TRUE(agrees(matmul(a, bytes), wanted, {.exact = true})) << kind.name;
+    EXPECT_TRUE(agrees(matmul(a, turned), wanted, {.exact = true})) << kind.name;
   }
 }
 
-TEST(Blockscaled, adds_to_and_scales_destinations) {
-  const BlockscaledArray a = st::quantize(normal({4, 32}), BlockFormat::mxfp4, -1),
-                         b = st::quantize(normal({32, 6}, 2), BlockFormat::nvfp4, -2);
-  const Array x = st::dequantize(a), y = st::dequantize(b), c = normal({4, 6}, 3);
-  const auto check = [&](const auto& left, const auto& right) {
-    const Array made = c.copy(), wanted = c.copy();
-    st::matmul_into(made, left, right, 2, 0.5);
-    st::matmul_into(wanted, x, y, 2, 0.5);
-    EXPECT_EQ(made.to_vector<float>(), wanted.to_vector<float>());
-  };
-  check(a, b), check(a, y), check(x, b);
+// ---- traced functions ----
+
+TEST(Blockscaled, in_a_trace) {
+  const BlockscaledArray a = quantize(stiletto::ones({32, 64}), BlockFormat::nvfp4, -2);
+  stiletto::compile(
+      [](const BlockscaledArray& x) {
+        EXPECT_TRUE(x.is_traced());
+        EXPECT_EQ(x.shape(), (Shape{32, 64}));
+        EXPECT_EQ(x.format(), BlockFormat::nvfp4);
+        EXPECT_EQ(x.axis(), 0);
+        EXPECT_EQ(x.elements().dtype(), DType::float4_e2m1);
+        return dequantize(x);
+      },
+      a);
 }
 
-TEST(Blockscaled, is_a_destination_of_products) {
-  const BlockscaledArray a = st::quantize(normal({4, 32}), BlockFormat::mxfp8_e5m2, -1),
-                         b = st::quantize(normal({32, 64}, 2), BlockFormat::mxfp8_e4m3, -2);
-  const Array x = st::dequantize(a), y = st::dequantize(b);
-  const BlockscaledArray wanted = st::quantize(st::matmul(x, y), BlockFormat::mxfp8_e4m3, -1);
-  const auto check = [&](const auto& left, const auto& right) {
-    const BlockscaledArray made = BlockscaledArray::empty({4, 64}, BlockFormat::mxfp8_e4m3, -1);
-    st::matmul_into(made, left, right);
-    expect_equal(made, wanted);
+struct Layer {
+  BlockscaledArray w;
+  Array bias;
+  int units = 3;
+  auto fields() { return std::tie(w, bias); }
+};
+struct Narrow {
+  BlockscaledArray a, b;
+  auto fields() { return std::tie(a, b); }
+};
+
+class BlockscaledFunctions : public testing::Test {
+ protected:
+  static constexpr const BlockKind& kind = block_kinds[0];
+  Random random{20};
+  const Blocks x = exact_blocks(random, kind, {32, 64}, -1), w = exact_blocks(random, kind, {64, 32}, -2),
+               v = exact_blocks(random, block_kinds[3], {64, 32}, -2);
+  const BlockscaledArray a = to_blockscaled(x), b = to_blockscaled(w), c = to_blockscaled(v);
+  const Tensor product = support::matmul(x.values(), w.values()),
+               other = support::matmul(x.values(), v.values());
+  const Array bias = stiletto::full({32}, 4.0F);
+
+  static Tensor plus(Tensor y, Real value) {
+    for (Real& z : y.values) z += value;
+    return y;
+  }
+  static testing::AssertionResult exactly(const Array& made, const Tensor& wanted) {
+    return agrees(made, wanted, {.exact = true});
+  }
+};
+
+TEST_F(BlockscaledFunctions, take_several_in_containers) {
+  const auto f = [](const std::vector<BlockscaledArray>& list, const std::pair<Layer, float>& layer,
+                    const std::array<BlockscaledArray, 1>& one) {
+    return std::tuple(matmul(list[0], list[1]),
+                      matmul(one[0], layer.first.w) + layer.first.bias * layer.second);
   };
-  check(a, b), check(a, y), check(x, b), check(x, y);
+  const std::vector<BlockscaledArray> list{a, b};
+  const std::pair<Layer, float> layer{Layer{c, bias}, 2.0F};
+  const std::array<BlockscaledArray, 1> one{a};
+  const auto [y, z] = stiletto::compile(f, list, layer, one)(list, layer, one);
+  EXPECT_TRUE(exactly(y, product));
+  EXPECT_TRUE(exactly(z, plus(other, 8)));
 }
 
-// ---- traces ----
-
-TEST(Blockscaled, is_quantized_before_results_are_rounded) {
-  // 448.5 is 448 in bfloat16, which would have the scale 1.
-  const Array x = st::full({2, 1}, 448.5F), row = st::ones({1, 32}, DType::bfloat16);
-  const Array wide = st::cast(x, DType::float32);
-  const auto f = [](const Array& a, const Array& b) {
-    return st::quantize(st::matmul(st::cast(a, DType::bfloat16), b) + 0.5F, BlockFormat::mxfp8_e4m3, -1);
+TEST_F(BlockscaledFunctions, return_several_in_containers) {
+  using Result = std::tuple<BlockscaledArray, std::vector<BlockscaledArray>, Narrow, Array>;
+  const auto f = [](const BlockscaledArray& l, const BlockscaledArray& r) {
+    const Array y = matmul(l, r);
+    return Result{quantize(y, BlockFormat::mxfp8_e5m2, -1),
+                  {quantize(y + 1, BlockFormat::mxfp4, -2), quantize(-y, BlockFormat::nvfp4, -1)},
+                  {quantize(y * 2, BlockFormat::mxfp8_e4m3, -2), l},
+                  y};
   };
-  EXPECT_EQ(st::jit(f, wide, row).scale_at({0, 0}), 2);
-  // A product of bfloat16 is held in float32 until it is stored.
-  const Array p = st::from_data<float>(std::vector<float>{448, 0.5F}, {1, 2}),
-              q = st::ones({2, 32}, DType::bfloat16);
-  const auto product = [](const Array& a, const Array& b) {
-    return st::quantize(st::matmul(a, b), BlockFormat::mxfp8_e4m3, -1);
-  };
-  EXPECT_EQ(st::jit(product, st::cast(p, DType::bfloat16), q).scale_at({0, 0}), 2);
-}
-
-TEST(Blockscaled, goes_through_traces_in_structures) {
-  const BlockscaledArray a = st::quantize(normal({8, 64}), BlockFormat::mxfp8_e4m3, -1),
-                         b = st::quantize(normal({64, 32}, 2), BlockFormat::mxfp8_e4m3, -2);
-  const auto f = [](const std::vector<BlockscaledArray>& list,
-                    const std::tuple<Array, BlockscaledArray>& pair) {
-    const Array y = st::gelu(st::matmul(list[0], std::get<1>(pair)) + std::get<0>(pair));
-    return std::tuple(y, std::vector<BlockscaledArray>{st::quantize(y, BlockFormat::nvfp4, -1),
-                                                       st::quantize(y, BlockFormat::mxfp4, -1)});
-  };
-  const std::vector<BlockscaledArray> list{a};
-  const std::tuple<Array, BlockscaledArray> pair{normal({32}, 3), b};
-  const Array y = st::gelu(st::matmul(a, b) + std::get<0>(pair));
-  for (const bool compiled : {false, true}) {
-    const auto made = compiled ? st::compile(f, list, pair)(list, pair) : st::jit(f, list, pair);
-    EXPECT_EQ(std::get<0>(made).to_vector<float>(), y.to_vector<float>());
-    expect_equal(std::get<1>(made)[0], st::quantize(y, BlockFormat::nvfp4, -1));
-    expect_equal(std::get<1>(made)[1], st::quantize(y, BlockFormat::mxfp4, -1));
+  Tensor negative = product, doubled = product;
+  for (Real& z : negative.values) z = -z;
+  for (Real& z : doubled.values) z *= 2;
+  for (const bool jit : {false, true}) {
+    const Result r = jit ? stiletto::jit(f, a, b) : stiletto::compile(f, a, b)(a, b);
+    EXPECT_TRUE(holds(std::get<0>(r), quantized(product, block_kinds[1], -1)));
+    ASSERT_EQ(std::get<1>(r).size(), 2U);
+    EXPECT_TRUE(holds(std::get<1>(r)[0], quantized(plus(product, 1), block_kinds[2], -2)));
+    EXPECT_TRUE(holds(std::get<1>(r)[1], quantized(negative, block_kinds[3], -1)));
+    EXPECT_TRUE(holds(std::get<2>(r).a, quantized(doubled, block_kinds[0], -2)));
+    EXPECT_EQ(std::get<2>(r).b.elements().raw_data(), a.elements().raw_data());
+    EXPECT_TRUE(exactly(std::get<3>(r), product));
   }
 }
 
-TEST(Blockscaled, is_captured) {
-  const BlockscaledArray w = st::quantize(normal({64, 32}), BlockFormat::mxfp4, -2);
-  const Array x = normal({3, 64}, 2);
-  const auto f = [&](const Array& v) { return st::matmul(v, w); };
-  EXPECT_EQ(st::compile(f, x)(x).to_vector<float>(), st::matmul(x, st::dequantize(w)).to_vector<float>());
+TEST_F(BlockscaledFunctions, capture_them) {
+  const auto f = stiletto::compile([&](const BlockscaledArray& l) { return matmul(l, b) + matmul(l, c); }, a);
+  Tensor wanted = product;
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted.values[i] += other.values[i];
+  EXPECT_TRUE(exactly(f(a), wanted));
 }
 
-TEST(Blockscaled, can_be_stored_and_returned_more_than_once) {
-  const Array x = normal({4, 64});
-  for (const BlockFormat& format : all_formats) {
-    const BlockscaledArray stored = BlockscaledArray::empty({4, 64}, format, -1),
-                           wanted = st::quantize(x, format, -1);
-    const auto f = [&](const BlockscaledArray& to, const Array& v) {
-      st::quantize_into(to, v);
-      const BlockscaledArray made = st::quantize(v, format, -1);
-      return std::tuple(made, made, st::dequantize(made));
+TEST_F(BlockscaledFunctions, are_compiled_without_data) {
+  const auto on_cpu = [](const BlockscaledArray& like) {
+    const auto part = [](const Array& x) {
+      return stiletto::spec(x.shape(), x.dtype(), x.strides(), stiletto::Device::cpu());
     };
-    const auto made = st::compile(f, stored, x)(stored, x);
-    for (const BlockscaledArray& each : {stored, std::get<0>(made), std::get<1>(made)})
-      expect_equal(each, wanted);
-    EXPECT_EQ(std::get<2>(made).to_vector<float>(), st::dequantize(wanted).to_vector<float>());
-  }
-}
-
-TEST(Blockscaled, is_in_saved_plans) {
-  const auto path = std::filesystem::temp_directory_path() / "stiletto_blockscaled_test.plan";
-  const BlockscaledArray a = st::quantize(normal({8, 64}), BlockFormat::nvfp4, -1),
-                         b = st::quantize(normal({64, 64}, 2), BlockFormat::nvfp4, -2);
-  const auto f = [](const BlockscaledArray& x, const BlockscaledArray& y) {
-    return st::quantize(st::matmul(x, y), BlockFormat::mxfp8_e5m2, -2);
+    return BlockscaledArray::from_parts(part(like.elements()), part(like.scales()), like.shape(),
+                                        like.format(), like.axis());
   };
-  const Array tall = normal({32, 64}, 3);
-  const BlockscaledArray c = st::quantize(tall, BlockFormat::nvfp4, -1);
-  st::compile(f, c, b).save(path);
-  const auto loaded = st::load<BlockscaledArray(BlockscaledArray, BlockscaledArray)>(path);
-  expect_equal(loaded(c, b), f(c, b));
-  std::filesystem::remove(path);
+  const auto f =
+      stiletto::compile([](const BlockscaledArray& l, const BlockscaledArray& r) { return matmul(l, r); },
+                        on_cpu(a), on_cpu(b));
+  EXPECT_TRUE(exactly(f(a, b), product));
 }
 
-TEST(Blockscaled, batches_merge) {
-  const BlockscaledArray a = st::quantize(normal({2, 3, 4, 32}), BlockFormat::mxfp8_e4m3, -1),
-                         b = st::quantize(normal({2, 3, 32, 5}, 2), BlockFormat::mxfp8_e4m3, -2);
-  const auto f = [](const BlockscaledArray& x, const BlockscaledArray& y) { return st::matmul(x, y); };
-  const auto compiled = st::compile(f, a, b);
-  EXPECT_EQ(compiled(a, b).to_vector<float>(),
-            st::matmul(st::dequantize(a), st::dequantize(b)).to_vector<float>());
-  EXPECT_NE(compiled.graph().to_string().find("i=6"), std::string::npos) << compiled.graph().to_string();
+TEST_F(BlockscaledFunctions, store_to_several) {
+  const auto d = BlockscaledArray::empty({32, 32}, BlockFormat::mxfp4, -1),
+             e = BlockscaledArray::empty({32, 32}, BlockFormat::mxfp8_e4m3, -2);
+  const auto f = [](const Narrow& to, const BlockscaledArray& l, const BlockscaledArray& r) {
+    stiletto::matmul_into(to.a, l, r);
+    stiletto::assign(to.b, matmul(l, r) + 1);
+    return to.a;
+  };
+  const Narrow to{d, e};
+  const auto compiled = stiletto::compile(f, to, a, b);
+  const BlockscaledArray returned = compiled(to, a, b);
+  EXPECT_TRUE(holds(d, quantized(product, block_kinds[2], -1)));
+  EXPECT_TRUE(holds(e, quantized(plus(product, 1), block_kinds[0], -2)));
+  EXPECT_EQ(returned.elements().raw_data(), d.elements().raw_data());
+}
+
+TEST_F(BlockscaledFunctions, the_last_of_two_stores_wins) {
+  const auto d = BlockscaledArray::empty({32, 32}, BlockFormat::mxfp8_e4m3, -1);
+  stiletto::jit(
+      [](const BlockscaledArray& to, const BlockscaledArray& l, const BlockscaledArray& r) {
+        quantize_into(to, matmul(l, r));
+        quantize_into(to, matmul(l, r) + 1);
+      },
+      d, a, b);
+  EXPECT_TRUE(holds(d, quantized(plus(product, 1), kind, -1)));
+}
+
+TEST_F(BlockscaledFunctions, one_value_twice) {
+  const auto [p, q] = stiletto::jit(
+      [](const BlockscaledArray& l, const BlockscaledArray& r) {
+        const BlockscaledArray y = quantize(matmul(l, r), BlockFormat::nvfp4, -1);
+        return std::pair(y, y);
+      },
+      a, b);
+  EXPECT_TRUE(holds(p, quantized(product, block_kinds[3], -1)));
+  EXPECT_TRUE(holds(q, quantized(product, block_kinds[3], -1)));
+}
+
+TEST_F(BlockscaledFunctions, stored_and_returned) {
+  const auto d = BlockscaledArray::empty({32, 32}, BlockFormat::mxfp8_e4m3, -1);
+  const auto back = stiletto::jit(
+      [](const BlockscaledArray& to, const BlockscaledArray& l, const BlockscaledArray& r) {
+        const Array y = matmul(l, r);
+        quantize_into(to, y);
+        return quantize(y, BlockFormat::mxfp8_e4m3, -1);
+      },
+      d, a, b);
+  EXPECT_TRUE(holds(d, quantized(product, kind, -1)));
+  EXPECT_TRUE(holds(back, quantized(product, kind, -1)));
+}
+
+TEST_F(BlockscaledFunctions, chain_in_one_graph) {
+  const auto f = [](const BlockscaledArray& l, const BlockscaledArray& r) {
+    const BlockscaledArray y = quantize(matmul(l, r), BlockFormat::mxfp8_e4m3, -1);
+    return matmul(dequantize(y, DType::float64), stiletto::transpose(dequantize(y, DType::float64)));
+  };
+  const Tensor y = quantized(product, kind, -1).values();
+  Tensor wanted = support::matmul(y, transposed(y));
+  wanted.dtype = DType::float64;
+  EXPECT_TRUE(exactly(stiletto::jit(f, a, b), wanted));
+}
+
+TEST_F(BlockscaledFunctions, come_back_from_files) {
+  using Result = std::pair<BlockscaledArray, Array>;
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("stiletto-blockscaled-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const auto path = folder / "f.plan";
+  const auto f = stiletto::compile(
+      [&](const BlockscaledArray& to, const BlockscaledArray& l, const Layer& r) {
+        const Array y = matmul(l, r.w);
+        quantize_into(to, y + r.bias);
+        return Result{quantize(y, BlockFormat::nvfp4, -2), matmul(l, c)};
+      },
+      BlockscaledArray::empty({32, 32}, BlockFormat::mxfp4, -1), a, Layer{b, bias});
+  f.save(path);
+  const auto loaded = stiletto::load<Result(BlockscaledArray, BlockscaledArray, Layer)>(path);
+  EXPECT_EQ(loaded.graph().to_string(), f.graph().to_string());
+  const auto d = BlockscaledArray::empty({32, 32}, BlockFormat::mxfp4, -1);
+  const auto [narrow, y] = loaded(d, a, Layer{b, bias});
+  EXPECT_TRUE(holds(d, quantized(plus(product, 4), block_kinds[2], -1)));
+  EXPECT_TRUE(holds(narrow, quantized(product, block_kinds[3], -2)));
+  EXPECT_TRUE(exactly(y, other));
+  std::filesystem::remove_all(folder);
+}
+
+/// Blocks of one type and shape along different axes, or of different sizes, are different graphs.
+TEST_F(BlockscaledFunctions, jit_tells_formats_and_axes_apart) {
+  const Tensor y = random_numbers(30, {64, 64});
+  const Array given = to_array(y);
+  for (int round = 0; round < 2; ++round)
+    for (const BlockKind& one : block_kinds)
+      for (const int axis : {-1, -2})
+        EXPECT_TRUE(holds(stiletto::jit([&](const Array& z) { return quantize(z, one.format, axis); }, given),
+                          quantized(y, one, axis)))
+            << one.name << axis;
 }
 
 }  // namespace
