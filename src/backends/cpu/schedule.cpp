@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <set>
 
 #include "backends/cpu/matmul_planner.hpp"
@@ -30,6 +31,7 @@ class Scheduler : public MatmulPlanner::Host {
       : graph_(graph),
         expressions_(expand(graph)),
         resident_(expressions_.list.size()),
+        writer_(expressions_.list.size()),
         step_of_(expressions_.list.size(), -1) {}
 
   Schedule run() {
@@ -154,6 +156,7 @@ class Scheduler : public MatmulPlanner::Host {
       operand.value = e.coefficient;
       return operand;
     }
+    if (resident_[expression] == nullptr && step_of_[expression] >= 0) keep(expression);
     if (resident_[expression] == nullptr) {
       std::vector<std::size_t> axes;
       for (const int axis : layout)
@@ -161,7 +164,7 @@ class Scheduler : public MatmulPlanner::Host {
           axes.push_back(static_cast<std::size_t>(axis));
       memories_.push_back(temporary(native_dtype(e.held), axes));
       const Memory& memory = memories_.back();
-      write(expression, e.axes, memory);
+      writer_[expression] = place_root({expression, e.axes, memory, false});
       resident_[expression] = &memory;
     }
     return viewed(*resident_[expression], layout);
@@ -238,16 +241,19 @@ class Scheduler : public MatmulPlanner::Host {
 
   /// A reduction of another step is read from memory.
   void materialize(const std::set<std::uint32_t>& needed, std::size_t step) {
-    for (std::uint32_t b : needed) {
-      if (resident_[b] != nullptr || reduces(drafts_[step].loop, b)) continue;
-      Draft& maker = drafts_[static_cast<std::size_t>(step_of_[b])];
-      std::vector<std::size_t> axes;
-      for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
-        if (maker.loop.kept.test(axis)) axes.push_back(axis);
-      memories_.push_back(temporary(native_dtype(at(b).held), axes));
-      maker.loop.roots.push_back({b, maker.loop.kept, memories_.back(), false});
-      resident_[b] = &memories_.back();
-    }
+    for (std::uint32_t b : needed)
+      if (resident_[b] == nullptr && !reduces(drafts_[step].loop, b)) keep(b);
+  }
+
+  /// The step that reduces to it leaves it in memory.
+  void keep(std::uint32_t reduction) {
+    Draft& maker = drafts_[static_cast<std::size_t>(step_of_[reduction])];
+    std::vector<std::size_t> axes;
+    for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
+      if (maker.loop.kept.test(axis)) axes.push_back(axis);
+    memories_.push_back(temporary(native_dtype(at(reduction).held), axes));
+    maker.loop.roots.push_back({reduction, maker.loop.kept, memories_.back(), false});
+    resident_[reduction] = &memories_.back();
   }
 
   std::size_t new_loop(AxisMask space, AxisMask kept) {
@@ -279,7 +285,8 @@ class Scheduler : public MatmulPlanner::Host {
     step_of_[r] = static_cast<int>(step);
   }
 
-  void place_root(Root root) {
+  /// The step that writes it.
+  std::size_t place_root(Root root) {
     const std::set<std::uint32_t> needed = barriers(root.expression);
     std::size_t step = find_loop(needed, [&](const LoopRequest& loop) {
       if (loop.space == root.space) return true;
@@ -290,6 +297,7 @@ class Scheduler : public MatmulPlanner::Host {
     if (step == drafts_.size()) step = new_loop(root.space, root.space);
     materialize(needed, step);
     drafts_[step].loop.roots.push_back(std::move(root));
+    return step;
   }
 
   void place_store(std::uint32_t s) {
@@ -333,7 +341,8 @@ class Scheduler : public MatmulPlanner::Host {
 
   Schedule build() {
     out_.step_of_value = steps_of_values();
-    for (Draft& draft : drafts_) {
+    for (std::size_t index = 0; index < drafts_.size(); ++index) {
+      Draft& draft = drafts_[index];
       if (!draft.is_loop) {
         if (const auto* product = std::get_if<MatmulStep>(&draft.other.work))
           out_.areas = std::max(out_.areas, static_cast<std::int64_t>(product->matmul->workspace()));
@@ -341,6 +350,8 @@ class Scheduler : public MatmulPlanner::Host {
         continue;
       }
       std::vector<const Memory*> visible = resident_;
+      for (std::size_t i = 0; i < visible.size(); ++i)
+        if (writer_[i] && *writer_[i] >= index) visible[i] = nullptr;  // it is not there yet
       for (std::uint32_t r : draft.loop.reductions) visible[r] = nullptr;
       Loop loop = build_loop(graph_, expressions_, draft.loop, visible);
       out_.areas = std::max(out_.areas, loop.workspace());
@@ -351,9 +362,10 @@ class Scheduler : public MatmulPlanner::Host {
 
   const CanonicalGraph& graph_;
   Expressions expressions_;
-  std::deque<Memory> memories_;          // stable addresses
-  std::vector<const Memory*> resident_;  // per expression
-  std::vector<int> step_of_;             // of reductions and products: the step that computes them
+  std::deque<Memory> memories_;                     // stable addresses
+  std::vector<const Memory*> resident_;             // per expression
+  std::vector<std::optional<std::size_t>> writer_;  // of operands that a loop writes to memory: its step
+  std::vector<int> step_of_;                        // of reductions and products: the step that computes them
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> written_;  // stores that a product writes itself
   std::vector<Draft> drafts_;
