@@ -288,16 +288,17 @@ BENCHMARK(layer_norm_stiletto)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 /// With what follows it: silu, and a product with another array.
 void norm_layer_stiletto(benchmark::State& state) {
-  const NormArrays a;
-  const st::Array gate = random_normal({rows, columns}, 4);
-  const auto f = st::compile([](const st::Array& x, const st::Array& scale, const st::Array& bias,
-                                const st::Array& g) { return st::silu(st::layer_norm(x, scale, bias)) * g; },
-                             a.x, a.scale, a.bias, gate);
-  for (auto _ : state) benchmark::DoNotOptimize(f(a.x, a.scale, a.bias, gate));
-  state.counters["GB/s"] =
-      benchmark::Counter(12e-9 * rows * columns, benchmark::Counter::kIsIterationInvariantRate);
+  const std::int64_t many = state.range(0);
+  const st::Array x = random_normal({many, columns}, 1), scale = random_normal({columns}, 2),
+                  bias = random_normal({columns}, 3), gate = random_normal({many, columns}, 4);
+  const auto f = st::compile([](const st::Array& a, const st::Array& s, const st::Array& b,
+                                const st::Array& g) { return st::silu(st::layer_norm(a, s, b)) * g; },
+                             x, scale, bias, gate);
+  for (auto _ : state) benchmark::DoNotOptimize(f(x, scale, bias, gate));
+  state.counters["GB/s"] = benchmark::Counter(12e-9 * static_cast<double>(many * columns),
+                                              benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(norm_layer_stiletto)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(norm_layer_stiletto)->Arg(4096)->Arg(16384)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 void layer_norm_onednn(benchmark::State& state) {
   const NormArrays a;

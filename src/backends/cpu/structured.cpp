@@ -39,4 +39,17 @@ StructuredKernel structured_kernel(Op op) {
   }
 }
 
+FinishingKernel finishing_kernel(Op op) {
+  switch (op) {
+    case Op::conv:
+      return conv;
+    case Op::rms_norm:
+      return rms_norm;
+    case Op::layer_norm:
+      return layer_norm;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace stiletto::detail::cpu
