@@ -126,7 +126,7 @@ class Prepared {
     }
     if (kind == "attention_backward") add_forward(sizes);
     call_ = [f = st::compile([&](const List& a) { return work.function(a); }, operands_), this] {
-      results_ = f(operands_);
+      const List dropped = f(operands_);  // as a call in Python whose result nobody keeps
     };
     call_();
     wait();
@@ -156,7 +156,7 @@ class Prepared {
   void wait() const { last_.item<float>(); }
 
   st::Array last_;
-  List operands_, results_;
+  List operands_;
   std::function<void()> call_;
 };
 
