@@ -7,7 +7,7 @@ STEPS=4
 # Plans for GPUs are built, and checked, on machines without one: that needs cuDNN everywhere.
 WITH_CUDA=yes
 [ "$(uname -m)" = x86_64 ] || WITH_CUDA=auto
-# Arrays are exchanged with NumPy, and the model of examples/minilm comes by pip.
+# Arrays are exchanged with NumPy; ml_dtypes and the model of examples/minilm come by pip.
 # shellcheck disable=SC2034
 WITH_NUMPY=yes WITH_PIP=yes
 if [ "$WITH_CUDA" = yes ]; then export STILETTO_REQUIRE_CUDNN=1; fi
@@ -36,8 +36,25 @@ list_skips() {
     END { for (reason in count) printf "  %d x %s (%s)\n", count[reason], reason, example[reason] }' "$1" | sort
 }
 
+# fetch_ml_dtypes: for the Python that runs the tests, into .deps/ml_dtypes, where tests/formats looks for it.
+fetch_ml_dtypes() {
+  local list="$ROOT/scripts/ml_dtypes.txt" folder="$ROOT/.deps/ml_dtypes" python=/usr/bin/python3 version work status=0
+  have "$python" || python=python3
+  version="$(sed -n 's/^ml_dtypes==\([^ ]*\) .*/\1/p' "$list")"
+  if PYTHONPATH="$folder" "$python" -c "import ml_dtypes; assert ml_dtypes.__version__ == '$version'" 2>/dev/null; then return; fi
+  say "fetching ml_dtypes $version (5 MB)"
+  work="$(mktemp -d "$ROOT/.deps/ml_dtypes.XXXXXX")"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+    --python-version "$("$python" -c 'import platform; print(platform.python_version())')" \
+    --dest "$work/wheels" --requirement "$list" &&
+    python3 -m zipfile -e "$work"/wheels/*.whl "$work/unpacked" && rm -rf "$folder" && mv "$work/unpacked" "$folder" || status=1
+  rm -rf "$work"
+  return "$status"
+}
+
 step "Installing what is missing"
 set_up
+fetch_ml_dtypes || say "ml_dtypes could not be fetched (the message is above): the narrow formats will not be compared with it"
 fetch_minilm || say "all-MiniLM-L6-v2 could not be fetched (the message is above): the test of examples/minilm will be skipped"
 formatted=0
 if have clang-format-19; then "$ROOT/scripts/lint.sh" --format-only || formatted=$?; fi

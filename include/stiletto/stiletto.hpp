@@ -2,6 +2,7 @@
 // All of Stiletto's public interface.
 #pragma once
 #include "stiletto/array.hpp"
+#include "stiletto/blockscaled.hpp"
 #include "stiletto/compile.hpp"
 #include "stiletto/cuda.hpp"
 #include "stiletto/device.hpp"

@@ -61,16 +61,28 @@ void add_matmul(const Trace& trace, const Node& node, Slots& slots) {
   if (node.arity == 3) slots.edges.push_back({node.inputs[2], aligned(node.shape, slots.rank)});
 }
 
-/// Every axis of every operand has a slot of its own.
-void add_structured(const Trace& trace, const Node& node, Slots& slots) {
-  for (std::uint32_t input : node.operands()) {
-    Edge edge{input, {}};
-    for (std::int64_t extent : trace.nodes()[input].shape) {
-      edge.slots.push_back(extent == 1 ? no_label : static_cast<int>(slots.extents.size()));
-      slots.extents.push_back(extent);
-    }
-    slots.edges.push_back(std::move(edge));
+/// Every axis of an operand has a slot of its own, but for the first `shared`, which are the result's.
+void add_operand(const Trace& trace, std::uint32_t operand, std::size_t shared, Slots& slots) {
+  const Shape& shape = trace.nodes()[operand].shape;
+  Edge edge{operand, {}};
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const bool own = axis >= shared;
+    edge.slots.push_back(shape[axis] == 1 ? no_label : static_cast<int>(own ? slots.extents.size() : axis));
+    if (own) slots.extents.push_back(shape[axis]);
   }
+  slots.edges.push_back(std::move(edge));
+}
+
+/// Elements lie as the matrices that they stand for; scales only have the batch's axes in common with them.
+void add_block_scaling(const Trace& trace, const Node& node, Slots& slots) {
+  if (node.op != Op::part) add_operand(trace, node.inputs[0], slots.rank, slots);
+  if (node.op != Op::quantize) add_operand(trace, node.inputs[node.arity - 1U], slots.rank - 2, slots);
+}
+
+void add_structured(const Trace& trace, const Node& node, Slots& slots) {
+  const Op op = node.op == Op::part ? trace.nodes()[node.inputs[0]].op : node.op;
+  if (is_block_scaling(op)) return add_block_scaling(trace, node, slots);
+  for (std::uint32_t input : node.operands()) add_operand(trace, input, 0, slots);
 }
 
 void add_reshape(const Trace& trace, const Node& node, Slots& slots) {

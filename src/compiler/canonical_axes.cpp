@@ -73,14 +73,25 @@ void renumber(CanonicalGraph& graph, const std::vector<std::size_t>& order) {
   graph.extents = std::move(extents);
 }
 
-/// The axes of structured operations, which neither change their direction nor merge.
+/// The axes of structured operations, which neither change their direction nor merge; of block scaling those
+/// of the matrices.
 AxisMask fixed_axes(const CanonicalGraph& graph) {
   AxisMask fixed;
-  for (const Value& value : graph.values)
+  for (const Value& value : graph.values) {
+    const bool matrices =
+        is_block_scaling(value.op == Op::part ? graph.values[value.inputs[0]].op : value.op);
     for (const AxisList& layout : value.layouts)
-      for (const int axis : layout)
-        if (axis >= 0) fixed.set(static_cast<std::size_t>(axis));
+      for (std::size_t i = matrices ? layout.size() - 2 : 0; i < layout.size(); ++i)
+        if (layout[i] >= 0) fixed.set(static_cast<std::size_t>(layout[i]));
+  }
   return fixed;
+}
+
+/// In the layouts what has merged into another has extent 1.
+void drop_from_layouts(CanonicalGraph& graph, std::size_t axis) {
+  for (Value& value : graph.values)
+    for (AxisList& layout : value.layouts)
+      std::replace(layout.begin(), layout.end(), static_cast<int>(axis), -1);
 }
 
 /// An axis that no tensor walks forwards is walked the other way, from the other end.
@@ -146,6 +157,7 @@ bool merge_one(CanonicalGraph& graph, std::vector<std::size_t>& group, std::vect
       if (outer == inner || !mergeable(graph, outer, inner)) continue;
       graph.extents[inner] *= graph.extents[outer];
       gone[outer] = true;
+      drop_from_layouts(graph, outer);
       std::erase(group, outer);
       return true;
     }

@@ -413,8 +413,9 @@ class Canonicalizer : private ValueTable {
     const std::uint32_t value = instantiate(edge.operand, edge_labels(edge, all));
     const Value& v = out_.graph.values[value];
     // A computed operand of a product or a structured operation is rounded to its own type, as if it had been
-    // written to memory.
-    const bool rounds = ((user.op == Op::matmul && i < 2) || row_of(user.op).family == Family::structured) &&
+    // written to memory. To quantize is to store.
+    const bool structured = row_of(user.op).family == Family::structured && user.op != Op::quantize;
+    const bool rounds = ((user.op == Op::matmul && i < 2) || structured) &&
                         v.kind == Value::Kind::operation && v.op != Op::cast && is_floating(v.dtype) &&
                         v.dtype != options_.intermediate_dtype && v.dtype != DType::float64;
     return rounds ? cast_to(value, v.dtype) : value;

@@ -58,6 +58,10 @@ template <class Archive, Archived<PoolAttributes> T>
 void archive(Archive& ar, T& a) {
   ar(a.window, a.stride, a.pre_padding, a.post_padding, a.include_padding);
 }
+template <class Archive, Archived<BlockAttributes> T>
+void archive(Archive& ar, T& a) {
+  ar(a.element, a.scale, a.size, a.last);
+}
 template <class Archive, Archived<PartAttributes> T>
 void archive(Archive& ar, T& a) {
   ar(a.index);

@@ -127,6 +127,9 @@ void add_attributes(Hash& hash, const Attributes& attributes) {
     for (const Dims* dims : {&p->window, &p->stride, &p->pre_padding, &p->post_padding}) hash.add(*dims);
     return hash.add(static_cast<std::uint64_t>(p->include_padding));
   }
+  if (const auto* b = std::get_if<BlockAttributes>(&attributes))
+    return hash.add(static_cast<std::uint64_t>(b->element) | static_cast<std::uint64_t>(b->scale) << 8U |
+                    static_cast<std::uint64_t>(b->last) << 16U | static_cast<std::uint64_t>(b->size) << 32U);
   if (const auto* p = std::get_if<PartAttributes>(&attributes)) return hash.add(p->index);
   if (const auto* m = std::get_if<MatmulAttributes>(&attributes)) {
     hash.add(std::bit_cast<std::uint64_t>(m->alpha.value));

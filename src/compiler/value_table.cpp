@@ -37,7 +37,8 @@ std::uint32_t ValueTable::add_value(const Value& value) {
   auto& values = out_.graph.values;
   const std::size_t hash = hash_of(value);
   const auto [begin, end] = by_hash_.equal_range(hash);
-  for (auto it = begin; it != end; ++it) {
+  // Two quantize of one value are not one: their scales, over axes of their own, would be one part twice.
+  for (auto it = begin; it != end && value.op != Op::quantize; ++it) {
     Value& known = values[it->second];
     if (!same(known, value)) continue;
     known.trace_position = std::max(known.trace_position, value.trace_position);

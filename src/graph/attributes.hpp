@@ -103,6 +103,15 @@ struct PoolAttributes {
   bool operator==(const PoolAttributes&) const = default;
 };
 
+/// Elements in blocks of `size` along the last axis, or the second last. quantize: x. Results: elements,
+/// scales. dequantize: elements, scales.
+struct BlockAttributes {
+  DType element = DType::float8_e4m3, scale = DType::float8_e8m0;
+  std::uint32_t size = 0;
+  bool last = true;
+  bool operator==(const BlockAttributes&) const = default;
+};
+
 /// part: which further result, from 1 on, of the structured operation that is its operand.
 struct PartAttributes {
   std::uint32_t index = 0;
@@ -111,6 +120,7 @@ struct PartAttributes {
 
 using Attributes = std::variant<std::monostate, LeafAttributes, ViewAttributes, CoefficientAttributes,
                                 ReductionAttributes, MatmulAttributes, PermuteAttributes, AttentionAttributes,
-                                NormAttributes, ConvAttributes, PoolAttributes, PartAttributes>;
+                                NormAttributes, ConvAttributes, PoolAttributes, BlockAttributes,
+                                PartAttributes>;
 
 }  // namespace stiletto::detail

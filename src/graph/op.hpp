@@ -89,6 +89,8 @@ enum class Op : std::uint8_t {
   conv_backward_filter,
   max_pool,
   avg_pool,
+  quantize,
+  dequantize,
   part,  // a further result of one of these
   // another shape of a computed value
   fill,

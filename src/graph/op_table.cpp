@@ -90,6 +90,8 @@ constexpr std::array<OpRow, op_count> table{{
     {Op::conv_backward_filter, "conv_backward_filter", 2, structured},
     {Op::max_pool, "max_pool", 1, structured},
     {Op::avg_pool, "avg_pool", 1, structured},
+    {Op::quantize, "quantize", 1, structured},
+    {Op::dequantize, "dequantize", 2, structured},
     {Op::part, "part", 1, Family::part},
 
     {Op::fill, "fill", 1, layout},

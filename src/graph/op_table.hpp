@@ -45,6 +45,7 @@ constexpr std::size_t results_of(Op op) {
   switch (op) {
     case Op::attention:
     case Op::rms_norm:
+    case Op::quantize:
       return 2;
     case Op::layer_norm:
     case Op::rms_norm_backward:
@@ -60,6 +61,8 @@ constexpr std::size_t results_of(Op op) {
       return 1;
   }
 }
+/// Whose operands share the axes of the result, but for those of a scale's matrix, which come last.
+constexpr bool is_block_scaling(Op op) { return op == Op::quantize || op == Op::dequantize; }
 inline const char* name_of(Op op) { return row_of(op).name; }
 inline std::span<const OpRow> op_table() { return op_rows; }
 

@@ -51,6 +51,8 @@ std::string structured_text(Op op, const Attributes& attributes) {
   if (const auto* p = std::get_if<PoolAttributes>(&attributes))
     return window_text("window", p->window) + convolution_text(p->stride, p->pre_padding, p->post_padding) +
            (p->include_padding ? ", include_padding" : "");
+  if (const auto* b = std::get_if<BlockAttributes>(&attributes))
+    return text(", ", b->size, ' ', b->element, " by ", b->scale, " along ", b->last ? -1 : -2);
   if (const auto* p = std::get_if<PartAttributes>(&attributes)) return text(", result=", p->index);
   return {};
 }

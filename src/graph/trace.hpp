@@ -2,6 +2,7 @@
 // The trace: what one call of a user's function did, as a list of nodes that name earlier nodes by index. One
 // trace at a time records on a thread; traces nest (compile inside a traced function) as a stack.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -79,6 +80,11 @@ class Trace {
   /// A view of a leaf or view; composes. `offset` is relative to the viewed node's first element.
   Array record_view(std::uint32_t of, Shape shape, Strides strides, std::int64_t offset);
   void record_store(std::uint32_t destination, std::uint32_t value);
+  /// Of what lies behind a block-scaled array, and is written whole or not at all.
+  void mark_block_part(std::uint32_t node) { block_parts_.push_back(root_of(node)); }
+  bool is_block_part(std::uint32_t node) const {
+    return std::find(block_parts_.begin(), block_parts_.end(), root_of(node)) != block_parts_.end();
+  }
   void add_result(const Array& array);
 
   /// Throws TraceError when `node` reads a buffer that the trace has stored to.
@@ -128,6 +134,7 @@ class Trace {
   std::vector<TraceScalar> scalars_;
   std::vector<TraceStore> stores_;
   std::vector<std::uint32_t> results_;
+  std::vector<std::uint32_t> block_parts_;  // leaves
 };
 
 }  // namespace stiletto::detail

@@ -46,6 +46,8 @@ void check_not_final(const Trace& trace, std::uint32_t operand, const char* name
 
 /// Numbers and traced values of a destination are refused, and one that overlaps itself.
 void check_destination(const Array& destination, const char* name);
+/// A destination's node; TraceError unless it is an argument, a capture or a view of one.
+std::uint32_t destination_node(Trace& trace, const Array& destination, const char* name);
 
 /// What outside-of-trace operations run through; installed once by the eager layer, which lies below this
 /// one.

@@ -27,19 +27,25 @@ void check_destination(const Array& destination, const char* name) {
   if (body.kind == ArrayBody::Kind::number)
     throw TraceError(text(operation_text(name), ": the destination is a number; store to an array"));
   if (Trace::current() == nullptr) check_runs_now(name, "the destination", body);
-  if (body.dtype == DType::float8_e8m0)
-    throw DTypeError(text(operation_text(name),
-                          ": the destination is float8_e8m0, which holds block scales and is not computed "
-                          "with; store to another dtype"));
   if (overlaps_itself(body.shape, body.strides))
     throw AliasError(text(operation_text(name), ": the destination of shape ", body.shape, " with strides ",
                           body.strides,
                           " reaches an element more than once; store to an array without overlap"));
 }
 
+/// A destination's node: an argument, a capture or a view of one.
+std::uint32_t destination_node(Trace& trace, const Array& destination, const char* name) {
+  const std::uint32_t node = trace.import(destination, name);
+  if (!trace.is_leaf_or_view(node))
+    throw TraceError(text(operation_text(name), ": the destination %", node, " is a computed value (",
+                          name_of(trace.nodes()[node].op),
+                          "); store to an argument, a captured array or a view of one"));
+  return node;
+}
+
 }  // namespace detail
 
-using detail::check_destination;
+using detail::destination_node;
 
 namespace {
 
@@ -51,14 +57,20 @@ void check_fits(const Array& destination, const Shape& value, const char* name) 
                           "; trailing extents have to be equal or 1"));
 }
 
-/// A destination's node: an argument, a capture or a view of one.
-std::uint32_t destination_node(Trace& trace, const Array& destination, const char* name) {
-  const std::uint32_t node = trace.import(destination, name);
-  if (!trace.is_leaf_or_view(node))
-    throw TraceError(text(operation_text(name), ": the destination %", node, " is a computed value (",
-                          name_of(trace.nodes()[node].op),
-                          "); store to an argument, a captured array or a view of one"));
-  return node;
+/// What can be computed and written by itself.
+void check_destination(const Array& destination, const char* name) {
+  detail::check_destination(destination, name);
+  if (destination.dtype() == DType::float8_e8m0)
+    throw DTypeError(text(operation_text(name),
+                          ": the destination is float8_e8m0, which holds block scales and is not computed "
+                          "with; store to another dtype"));
+  const Trace* trace = Trace::current();
+  const ArrayBody& body = *ArrayAccess::body_or_null(destination);
+  if (trace != nullptr && body.trace == trace->id() && trace->is_block_part(body.node))
+    throw TraceError(text(operation_text(name),
+                          ": the destination is part of a block-scaled array, whose "
+                          "elements and scales have to fit each other; write all of it "
+                          "with quantize_into"));
 }
 
 void check_layout(const Trace& trace, const Node& destination, std::uint32_t value, const char* name) {

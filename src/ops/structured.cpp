@@ -37,6 +37,22 @@ void check_destinations(const StructuredCall& call, const std::vector<Array>& de
   }
 }
 
+/// Codes and scales, which no other operation writes, into the arguments that a block-scaled array is.
+void record_blocks(const StructuredCall& call, const std::vector<Array>& operands,
+                   const std::vector<Array>& destinations) {
+  Trace& trace = *Trace::current();
+  std::vector<std::uint32_t> to;
+  for (const Array& destination : destinations) {
+    to.push_back(destination_node(trace, destination, call.name));
+    if (trace.nodes()[trace.root_of(to.back())].op != Op::argument)
+      throw TraceError(text(operation_text(call.name),
+                            ": the destination is captured; pass it as an argument of the traced function"));
+  }
+  const std::vector<Array> results = record(call, operands, destinations.size());
+  for (std::size_t i = 0; i < to.size(); ++i)
+    trace.record_store(to[i], ArrayAccess::body_or_null(results[i])->node);
+}
+
 void check_run_now(const StructuredCall& call, const std::vector<Array>& arrays, const char* what) {
   for (const Array& array : arrays) check_runs_now(call.name, what, ArrayAccess::body(array, call.name));
 }
@@ -62,6 +78,7 @@ std::vector<Array> record(const StructuredCall& call, const std::vector<Array>& 
 
 void record_into(const StructuredCall& call, const std::vector<Array>& operands,
                  const std::vector<Array>& destinations) {
+  if (call.op == Op::quantize) return record_blocks(call, operands, destinations);
   const std::vector<Array> results = record(call, operands, destinations.size());
   for (std::size_t i = 0; i < destinations.size(); ++i) assign(destinations[i], results[i]);
 }

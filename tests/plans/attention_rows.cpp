@@ -158,22 +158,6 @@ Group layouts() {
     return stiletto::attention(stiletto::slice(a[0], {stiletto::Slice{}, stiletto::Slice{{}, {}, -1}}), a[1],
                                a[2]);
   };
-  auto dropped = [](const Arrays& a) {
-    return stiletto::attention(a[0], a[1], a[2], {.dropout = stiletto::AttentionDropout{0.1, a[3], a[3]}});
-  };
-  auto packed_rows = [](const Arrays& a) {
-    return stiletto::attention(a[0], a[0], a[0],
-                               {.seq_len_q = a[1],
-                                .seq_len_kv = a[1],
-                                .packed = stiletto::PackedSequences{a[2], a[2], a[2], a[2], 128, 128}});
-  };
-  auto paged = [](const Arrays& a) {
-    return stiletto::attention(
-        a[0], a[1], a[1], {.seq_len_q = a[2], .seq_len_kv = a[2], .paged = stiletto::PagedKeys{a[3], a[3]}});
-  };
-  auto in_float8 = [](const Arrays& a) {
-    return stiletto::attention_float8(a[0], a[0], a[0], {a[1], a[1], a[1], a[1], a[1], a[1]}).out;
-  };
   auto wider = [](const Arrays& a) { stiletto::attention_into(a[3], a[0], a[1], a[2]); };
   const Operand x{{2, 128, 4, 64}}, by_head{{2, 128, 4, 64}, f16, {32768, 64, 8192, 1}};
   const Operand shared{{2, 128, 4, 64}, f16, {8192, 64, 0, 1}},
@@ -195,22 +179,6 @@ Group layouts() {
        {"stats alone", stats_only, {x, x, x}, "out of attention is not used"},
        {"dq alone", dq_only, {x, x, x, x, x, stats}, "dk of attention_backward is not used"},
        {"float32 written from float16", wider, {x, x, x, out32}, "which cuDNN does not convert"},
-       {"dropout",
-        dropped,
-        {x, x, x, {{1}, DType::int64}},
-        "dropout of attention is computed on the CPU only"},
-       {"packed sequences",
-        packed_rows,
-        {{{256, 4, 64}}, {{2}, i32}, {{3}, i32}},
-        "the packing of attention is computed on the CPU only"},
-       {"pages",
-        paged,
-        {x, {{8, 32, 4, 64}}, {{2}, i32}, {{2, 4}, i32}},
-        "the paging of attention is computed on the CPU only"},
-       {"float8",
-        in_float8,
-        {{{2, 128, 4, 64}, DType::float8_e4m3}, {{1}, f32}},
-        "float8 of attention_float8 is computed on the CPU only"},
        {"float64",
         plain,
         {{{2, 128, 4, 64}, DType::float64},

@@ -72,6 +72,53 @@ Group terminal() {
             no_engine}}};
 }
 
+/// As docs/nn.md has it.
+Group float8_products() {
+  constexpr DType e4m3 = DType::float8_e4m3, e5m2 = DType::float8_e5m2;
+  auto size = [](const Array& y) { return stiletto::abs_max(stiletto::where(y == y, y, 0)); };
+  auto recipe = [size](const Arrays& a) {
+    const Array y = matmul(a[0], a[1]) * (a[2] * a[3]);
+    return Arrays{stiletto::cast(y * a[4], e4m3), size(y)};
+  };
+  auto numbers = [size](const Arrays& a) {
+    const Array y = matmul(a[0], a[1]) * (0.5f * 0.25f);
+    return Arrays{stiletto::cast(y * 3.0f, e4m3), size(y)};
+  };
+  auto biased = [size](const Arrays& a) {
+    const Array y = stiletto::gelu(matmul(a[0], a[1]) * (a[2] * a[3]) + a[4]);
+    return Arrays{stiletto::cast(y * a[3], e5m2), size(y)};
+  };
+  auto wide_result = [size](const Arrays& a) {
+    const Array y = matmul(a[0], a[1]) * a[2];
+    return Arrays{stiletto::cast(y, bf16), size(y)};
+  };
+  auto rows = [](const Arrays& a) {
+    const Array y = matmul(a[0], a[1]);
+    return Arrays{y, stiletto::abs_max(stiletto::where(y != y, 0, y), 1)};
+  };
+  auto by_number = [](const Arrays& a) {
+    const Array y = matmul(a[0], a[1]);
+    return stiletto::abs_max(stiletto::where(y == y, y, 0.5f));
+  };
+  auto other = [](const Arrays& a) {
+    const Array y = matmul(a[0], a[1]), z = y * 0.5f;
+    return stiletto::abs_max(stiletto::where(y == y, z, 0));
+  };
+  const Operand x{{64, 128}, e4m3}, w{{128, 96}, e4m3, {1, 128}}, number{{}, f32}, one{{1}, f32};
+  return {"float8_products",
+          {{"factors of rank 0", recipe, {x, w, number, number, number}},
+           {"factors of one element", recipe, {x, w, one, one, one}},
+           {"factors that are numbers", numbers, {x, w}},
+           {"e5m2 by e4m3", recipe, {{{64, 128}, e5m2}, w, number, number, number}},
+           {"row-major", recipe, {x, {{128, 96}, e4m3}, number, number, number}},
+           {"of a batch", recipe, {{{4, 64, 128}, e4m3}, {{4, 128, 96}, e4m3}, number, number, number}},
+           {"bias and gelu", biased, {x, w, number, number, {{96}, bf16}}},
+           {"a bfloat16 result", wide_result, {x, w, number}},
+           {"rows, of float16", rows, {left, right}},
+           {"a number that may be NaN", by_number, {left, right}, "drops NaN; take it out first"},
+           {"NaN taken out of another value", other, {left, right}, "drops NaN; take it out first"}}};
+}
+
 Group as_products() {
   auto of = [](Array (*f)(const Array&)) { return [f](const Arrays& a) { return sum(f(a[0]), 0); }; };
   return {"sums_as_products",
@@ -187,7 +234,7 @@ Group blackwell() {
 }  // namespace
 
 std::vector<Group> reduction_groups() {
-  return {terminal(), as_products(), behind_ones(), refused(), blackwell()};
+  return {terminal(), float8_products(), as_products(), behind_ones(), refused(), blackwell()};
 }
 
 }  // namespace plans

@@ -34,10 +34,23 @@ class StructuredPlans : public plans::PlanTest {
   const Array x = spec({2, 128, 4, 64}, f16), stats = spec({2, 4, 128, 1}, f32);
 };
 
+// cuDNN adds to the gradient of q from many blocks at once; in order it takes the probabilities' gradients in
+// scratch memory.
 TEST_F(StructuredPlans, deterministic_gradients) {
+  const Array a = spec({2, 512, 4, 64}, f16), sums = spec({2, 4, 512, 1}, f32);
   CompileOptions options = on_h200();
+  const std::size_t at_once = stiletto::compile(options, gradients, a, sums).workspace();
   options.deterministic = true;
-  EXPECT_EQ(stiletto::supports(options, gradients, x, stats).explanation, "");
+  const std::size_t in_order = stiletto::compile(options, gradients, a, sums).workspace();
+  EXPECT_GE(in_order, std::size_t{2} * 4 * 512 * 512 * 2);
+  EXPECT_LT(at_once, in_order);
+  options.max_workspace = in_order - 1;  // another plan
+  EXPECT_LT(stiletto::compile(options, gradients, a, sums).workspace(), in_order);
+  options.max_workspace = in_order / 2;
+  const UnsupportedGraphError error = plans::refusal(options, gradients, a, sums);
+  EXPECT_EQ(error.excluded_by, "max_workspace") << error.what();
+  options.deterministic = false;
+  EXPECT_EQ(stiletto::compile(options, gradients, a, sums).workspace(), at_once);
 }
 
 // The sums over queries lie in scratch memory of the frontend's.
@@ -50,6 +63,43 @@ TEST_F(StructuredPlans, max_workspace) {
   options.max_workspace = 0;
   const UnsupportedGraphError error = plans::refusal(options, gradients, x, stats);
   EXPECT_EQ(error.excluded_by, "max_workspace") << error.what();
+}
+
+/// The engine in the text of a graph.
+std::string engine_of(const stiletto::Graph& graph) {
+  const std::string text = graph.to_string();
+  const std::size_t at = text.find("plan\n  cudnn ") + 13;
+  return text.substr(at, text.find(',', at) - at);
+}
+
+// The engines that cuDNN puts first turn images round in scratch memory.
+TEST_F(StructuredPlans, max_workspace_of_convolution) {
+  auto f = [](const Array& a, const Array& w) { return stiletto::conv(a, w, {.pre_padding = 1}); };
+  const Array a = spec({8, 64, 28, 28}, f16), w = spec({64, 64, 3, 3}, f16);
+  CompileOptions options = on_h200();
+  const auto unlimited = stiletto::compile(options, f, a, w);
+  ASSERT_GT(unlimited.workspace(), 0U);
+  options.max_workspace = unlimited.workspace();
+  EXPECT_EQ(engine_of(stiletto::compile(options, f, a, w).graph()), engine_of(unlimited.graph()));
+  options.max_workspace = 0;
+  const auto without = stiletto::compile(options, f, a, w);
+  EXPECT_EQ(without.workspace(), 0U);
+  EXPECT_NE(engine_of(without.graph()), engine_of(unlimited.graph()));
+}
+
+// Without scratch memory, the first engine for gradients by filters adds to them in any order.
+TEST_F(StructuredPlans, deterministic_convolution) {
+  const Array d_y = spec({8, 64, 28, 28}, f16), a = spec({8, 64, 28, 28}, f16);
+  auto f = [](const Array& d, const Array& x) {
+    return stiletto::conv_backward_filter(d, x, {64, 64, 3, 3}, {.pre_padding = 1});
+  };
+  CompileOptions options = on_h200();
+  options.max_workspace = 0;
+  const auto in_any_order = stiletto::compile(options, f, d_y, a);
+  options.deterministic = true;
+  const auto in_order = stiletto::compile(options, f, d_y, a);
+  EXPECT_NE(engine_of(in_order.graph()), engine_of(in_any_order.graph()));
+  EXPECT_EQ(in_order.workspace(), 0U);
 }
 
 TEST_F(StructuredPlans, heuristics_of_one_mode) {

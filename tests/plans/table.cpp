@@ -12,7 +12,7 @@ const std::vector<Group>& groups() {
   static const auto& all = *new std::vector<Group>([] {
     std::vector<Group> result;
     for (auto* part : {pointwise_groups, product_groups, reduction_groups, dtype_groups, coverage_groups,
-                       attention_groups, norm_groups, convolution_groups})
+                       attention_groups, attention_option_groups, norm_groups, convolution_groups})
       for (Group& group : part()) result.push_back(std::move(group));
     return result;
   }());

@@ -82,6 +82,7 @@ std::vector<Group> reduction_groups();
 std::vector<Group> dtype_groups();
 std::vector<Group> coverage_groups();
 std::vector<Group> attention_groups();
+std::vector<Group> attention_option_groups();
 std::vector<Group> norm_groups();
 std::vector<Group> convolution_groups();
 

@@ -90,10 +90,6 @@ void each_query(const AttentionInput& in, const Visit& visit) {
       for (std::int64_t i = 0; i < in.seq_q(); ++i) visit(b, h, i);
 }
 
-inline Real& element(Tensor& t, const Extents& index) {
-  return t.values[static_cast<std::size_t>(dot(index, row_major(t.shape)))];
-}
-
 struct AttentionOutput {
   Tensor out, stats;
 };

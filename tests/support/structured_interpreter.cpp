@@ -25,11 +25,15 @@ using Values = std::vector<double>;
 std::vector<std::size_t> axes_of(OperandForm form, std::size_t rank) {
   switch (form) {
     case OperandForm::number:
+    case OperandForm::element:
       return {};
     case OperandForm::sequence:
       return {0, 2, 1, 3};
     case OperandForm::lengths:
       return {0};
+    case OperandForm::packed_rows:
+    case OperandForm::table:
+      throw std::logic_error("packed sequences and pages are not interpreted");
     case OperandForm::heads:
     case OperandForm::row:
     case OperandForm::channels:
@@ -109,7 +113,7 @@ class StructuredInterpreter {
   TensorView result(std::uint32_t tensor, std::size_t i) {
     std::size_t size = 1;
     for (const std::int64_t dim : graph_.tensors[tensor].dims) size *= static_cast<std::size_t>(dim);
-    const OperandForm form = stiletto::detail::cudnn::result_form(node_.op, i);
+    const OperandForm form = stiletto::detail::cudnn::result_form(value_, i);
     values_[tensor].assign(size, 0);
     if (exact_)
       return view(tensor, form, reinterpret_cast<std::byte*>(values_[tensor].data()), DType::float64);

@@ -61,6 +61,10 @@ struct Tensor {
   }
 };
 
+inline Real& element(Tensor& t, const Extents& index) {
+  return t.values[static_cast<std::size_t>(dot(index, row_major(t.shape)))];
+}
+
 /// A tensor whose element at `index` is value(index).
 template <class Value>
 Tensor tabulate(DType dtype, const Extents& shape, Value value) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/parallel.hpp"
-#include "support/attention_trial.hpp"
+#include "support/float8_attention.hpp"
 
 namespace {
 
@@ -11,47 +11,7 @@ using namespace support;
 using stiletto::Causal;
 using stiletto::Float8AttentionResult;
 using stiletto::Float8Scales;
-
-struct Factors {
-  float descale_q = 1, descale_k = 1, descale_v = 1, descale_s = 1, scale_s = 1, scale_out = 1;
-  Float8Scales arrays() const {
-    const auto array = [](float value) { return stiletto::from_data<float>({value}, {1}); };
-    return {array(descale_q), array(descale_k), array(descale_v),
-            array(descale_s), array(scale_s),   array(scale_out)};
-  }
-};
-
-struct Wanted {
-  AttentionOutput output;  // out before it is rounded
-  Real amax_s = 0, amax_out = 0;
-};
-
-Real keep_larger(Real a, Real b) { return b > a || std::isnan(b) ? b : a; }
-
-Wanted reference(AttentionInput in, const Factors& f) {
-  const DType dtype = in.q.dtype;
-  for (Real& value : in.q.values) value *= f.descale_q;
-  for (Real& value : in.k.values) value *= f.descale_k;
-  for (Real& value : in.v.values) value *= f.descale_v;
-  Wanted wanted{attention_reference(in)};
-  for (Real& value : wanted.output.out.values) value = 0;
-  each_query(in, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
-    const AttentionRow row = attention_row(in, b, h, i);
-    Real* const out = vector_of(wanted.output.out, b, i, h);
-    for (std::int64_t j = 0; j < in.seq_kv(); ++j) {
-      const Real p = row.weights[static_cast<std::size_t>(j)];
-      wanted.amax_s = keep_larger(wanted.amax_s, p);
-      const Real stored = round_float(p * f.scale_s, dtype) * f.descale_s;
-      const Real* const value = vector_of(in.v, b, j, in.kv_head(h));
-      for (std::int64_t e = 0; e < in.width(); ++e) out[e] += stored * value[e];
-    }
-    for (std::int64_t e = 0; e < in.width(); ++e) {
-      wanted.amax_out = keep_larger(wanted.amax_out, std::fabs(out[e]));
-      out[e] *= f.scale_out;
-    }
-  });
-  return wanted;
-}
+using Factors = Float8Factors;
 
 Real only(const Array& array) { return read(array).values.at(0); }
 
@@ -69,7 +29,7 @@ TEST(AttentionFloat8, rounds_what_is_stored) {
             options.seq_len_q = stiletto::from_data<int>({70, 33}, {2}), t.input.len_q = {70, 33};
             options.seq_len_kv = stiletto::from_data<int>({0, 130}, {2}), t.input.len_kv = {0, 130};
           }
-          const Wanted wanted = reference(t.input, f);
+          const Float8Attention wanted = float8_attention_reference(t.input, f);
           const Float8AttentionResult made =
               stiletto::attention_float8(t.arrays[0], t.arrays[1], t.arrays[2], f.arrays(), options);
           EXPECT_TRUE(agrees(made.out, wanted.output.out));
@@ -143,7 +103,7 @@ TEST(AttentionFloat8, results_are_operands_of_what_follows) {
     const auto r = stiletto::attention_float8(a[0], a[1], a[2], scales);
     return {stiletto::cast(r.out, DType::float32), 1 / r.amax_out, r.amax_s};
   };
-  const Wanted wanted = reference(t.input, f);
+  const Float8Attention wanted = float8_attention_reference(t.input, f);
   const Arrays made = stiletto::jit(fused, t.arrays);
   Tensor out = wanted.output.out;
   out.dtype = DType::float32;

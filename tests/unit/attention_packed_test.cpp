@@ -3,8 +3,8 @@
 // read between the sequences and zeros written there.
 #include <gtest/gtest.h>
 
-#include "support/attention_trial.hpp"
 #include "support/dropout_reference.hpp"
+#include "support/packed_trial.hpp"
 
 namespace {
 
@@ -13,97 +13,32 @@ using stiletto::Causal;
 using stiletto::PackedSequences;
 using stiletto::PagedKeys;
 
-struct Setting {
-  DType dtype = DType::float32;
-  DType offsets = DType::int32;
-  Causal causal = Causal::none;
-  std::int64_t window = 0;
-  bool bias = false, sink = false, dropout = false;
-};
+/// Out of order, with gaps, and one sequence without queries.
+PackedPlaces places() {
+  return {{40, 0, 13, 25}, {110, 30, 7, 100}, {20, 60, 2, 70}, {150, 0, 132, 31}, 40, 110, 100, 260};
+}
 
-/// Sequences in padded arrays, and where each lies in the packed ones: out of order and with gaps.
-struct PackedTrial {
-  static constexpr std::int64_t batch = 4, max_q = 40, max_kv = 110, heads = 4, heads_kv = 2;
-  static constexpr std::int64_t head_dim = 12, width = 20, rows_q = 100, rows_kv = 260;
-  const std::vector<Real> len_q{40, 0, 13, 25}, len_kv{110, 30, 7, 100};
-  const std::vector<std::int64_t> first_q{20, 60, 2, 70}, first_kv{150, 0, 132, 31};
-
-  explicit PackedTrial(const Setting& setting) : s(setting), random(81) {
-    const auto tensor = [&](const Extents& shape) { return random_tensor(random, s.dtype, shape, {-1, 1}); };
-    padded.q = tensor({batch, max_q, heads, head_dim});
-    padded.k = tensor({batch, max_kv, heads_kv, head_dim});
-    padded.v = tensor({batch, max_kv, heads_kv, width});
-    d_out = tensor({batch, max_q, heads, width});
-    padded.scale = 1 / std::sqrt(static_cast<Real>(head_dim));
-    padded.causal = s.causal, padded.window = s.window;
-    padded.len_q = len_q, padded.len_kv = len_kv;
-    options.causal = s.causal;
-    if (s.window != 0) options.window = s.window;
-    set_lengths();
-    if (s.bias) padded.bias = tensor({1, heads, max_q, max_kv}), options.bias = to_array(*padded.bias);
-    if (s.sink) {
-      const Tensor sink = random_tensor(random, DType::float32, {heads}, {-1, 1});
-      padded.sink = sink.values, options.sink = to_array(sink);
-    }
-    if (s.dropout) {
-      options.dropout = {0.25, stiletto::from_data<std::int64_t>({5}, {1}),
+void check(const PackedSetting& setting, Mode mode = Mode::jit, bool dropout = false) {
+  PackedTrial t(setting, places());
+  if (dropout) {
+    t.options.dropout = {0.25, stiletto::from_data<std::int64_t>({5}, {1}),
                          stiletto::from_data<std::int64_t>({6}, {1})};
-      padded.kept = kept_probabilities(5, 6, 0.25, {batch, heads, max_q, max_kv});
-    }
+    t.padded.kept = kept_probabilities(5, 6, 0.25, {4, setting.heads, t.at.max_q, t.at.max_kv});
   }
-  void set_lengths() {
-    options.seq_len_q = to_array(Tensor(DType::int32, {batch}, len_q));
-    options.seq_len_kv = to_array(Tensor(DType::int32, {batch}, len_kv));
-    options.packed = PackedSequences{offsets(first_q, heads * head_dim),
-                                     offsets(first_kv, heads_kv * head_dim),
-                                     offsets(first_kv, heads_kv * width),
-                                     offsets(first_q, heads * width),
-                                     max_q,
-                                     max_kv};
-  }
-  Array offsets(std::vector<std::int64_t> rows, std::int64_t row) const {
-    rows.push_back(0);
-    return to_array(tabulate(s.offsets, {batch + 1}, [&](const Extents& at) {
-      return static_cast<Real>(rows[static_cast<std::size_t>(at[0])] * row);
-    }));
-  }
-  /// The rows of a padded tensor in their places, and `gap` everywhere else.
-  Tensor pack(const Tensor& x, Real gap) const {
-    const bool of_q = x.shape[1] == max_q;
-    Tensor out(x.dtype, {of_q ? rows_q : rows_kv, x.shape[2], x.shape[3]});
-    for (Real& value : out.values) value = gap;
-    for_each_index(x.shape, [&](const Extents& at) {
-      const auto b = static_cast<std::size_t>(at[0]);
-      if (static_cast<Real>(at[1]) >= (of_q ? len_q : len_kv)[b]) return;
-      element(out, {(of_q ? first_q : first_kv)[b] + at[1], at[2], at[3]}) = x.at(at);
-    });
-    return out;
-  }
-  Array packed(const Tensor& x) const { return to_array(pack(x, not_a_number)); }
-
-  Setting s;
-  Random random;
-  AttentionInput padded;
-  Tensor d_out;
-  AttentionOptions options;
-};
-
-void check(const Setting& setting, Mode mode = Mode::jit) {
-  PackedTrial t(setting);
   const DType dtype = setting.dtype;
   const Real bound = dtype == DType::float64 ? 1e-12L : dtype == DType::float32 ? 1e-5L : 1.6e-2L;
   const Real gradient = dtype == DType::float64 ? 1e-6L : dtype == DType::float32 ? 1e-4L : 3e-2L;
-  const Arrays qkv{t.packed(t.padded.q), t.packed(t.padded.k), t.packed(t.padded.v)};
+  const Arrays qkv = t.operands();
   const AttentionOutput wanted = attention_reference(t.padded);
   const Arrays made = forward(qkv, t.options, mode);
-  EXPECT_TRUE(agrees(made[0], t.pack(wanted.out, 0), near(dtype, bound)));
+  EXPECT_TRUE(agrees(made[0], t.pack(wanted.out, true, 0), near(dtype, bound)));
   EXPECT_TRUE(agrees(made[1], wanted.stats, near(DType::float32, std::fmax(bound, 1e-6L))));
   const AttentionDerivatives g = attention_gradients(t.padded, t.d_out);
-  const auto got =
-      stiletto::attention_backward(t.packed(t.d_out), qkv[0], qkv[1], qkv[2], made[0], made[1], t.options);
-  EXPECT_TRUE(agrees(got.dq, t.pack(g.dq, 0), near(dtype, gradient)));
-  EXPECT_TRUE(agrees(got.dk, t.pack(g.dk, 0), near(dtype, gradient)));
-  EXPECT_TRUE(agrees(got.dv, t.pack(g.dv, 0), near(dtype, gradient)));
+  const auto got = stiletto::attention_backward(t.packed(t.d_out, true), qkv[0], qkv[1], qkv[2], made[0],
+                                                made[1], t.options);
+  EXPECT_TRUE(agrees(got.dq, t.pack(g.dq, true, 0), near(dtype, gradient)));
+  EXPECT_TRUE(agrees(got.dk, t.pack(g.dk, false, 0), near(dtype, gradient)));
+  EXPECT_TRUE(agrees(got.dv, t.pack(g.dv, false, 0), near(dtype, gradient)));
   if (setting.bias) {
     EXPECT_TRUE(agrees(got.dbias, g.dbias, near(dtype, gradient)));
   }
@@ -119,25 +54,27 @@ TEST(AttentionPacked, is_that_of_padded_sequences) {
     check({dtype, DType::int64, Causal::top_left}, Mode::eager);
     check({dtype, DType::int32, Causal::bottom_right, 9}, Mode::compiled);
     check({dtype, DType::int64, Causal::bottom_right, 0, true, true});
-    check({dtype, DType::int32, Causal::top_left, 0, true, true, true});
+    check({dtype, DType::int32, Causal::top_left, 0, true, true}, Mode::jit, true);
   }
 }
 
 /// The tiles of keys are the same, so the bits are.
 TEST(AttentionPacked, is_that_of_each_sequence_alone) {
-  PackedTrial t({.causal = Causal::bottom_right});
-  const Array q = t.packed(t.padded.q), k = t.packed(t.padded.k), v = t.packed(t.padded.v);
+  PackedTrial t({.causal = Causal::bottom_right}, places());
+  const Arrays qkv = t.operands();
+  const Array &q = qkv[0], &k = qkv[1], &v = qkv[2];
   const std::vector<float> all = stiletto::attention(q, k, v, t.options).to_vector<float>();
   for (std::size_t b = 0; b < 4; ++b) {
-    const auto queries = static_cast<std::int64_t>(t.len_q[b]), keys = static_cast<std::int64_t>(t.len_kv[b]);
+    const auto queries = static_cast<std::int64_t>(t.at.len_q[b]),
+               keys = static_cast<std::int64_t>(t.at.len_kv[b]);
     const auto sequence = [&](const Array& x, std::int64_t first, std::int64_t count) {
       return stiletto::expand_dims(stiletto::slice(x, {stiletto::Slice{first, first + count}}), 0);
     };
     const Array one =
-        stiletto::attention(sequence(q, t.first_q[b], queries), sequence(k, t.first_kv[b], keys),
-                            sequence(v, t.first_kv[b], keys), {.causal = Causal::bottom_right});
+        stiletto::attention(sequence(q, t.at.first_q[b], queries), sequence(k, t.at.first_kv[b], keys),
+                            sequence(v, t.at.first_kv[b], keys), {.causal = Causal::bottom_right});
     const std::vector<float> alone = one.to_vector<float>();
-    const auto begin = all.begin() + t.first_q[b] * PackedTrial::heads * PackedTrial::width;
+    const auto begin = all.begin() + t.at.first_q[b] * t.s.heads * t.s.width;
     EXPECT_TRUE(std::equal(alone.begin(), alone.end(), begin)) << b;
   }
 }
@@ -218,53 +155,11 @@ TEST(AttentionPacked, gradients_are_differences) {
 
 // ---- pages ----
 
-/// Keys in rows, and the same in the pages of a pool, in any order.
-struct PagedTrial {
-  PagedTrial(DType dtype, std::int64_t page_size, std::int64_t pages_each) : random(84) {
-    const std::int64_t batch = 3, seq = page_size * pages_each, pool = batch * pages_each + 5;
-    const auto tensor = [&](const Extents& shape) { return random_tensor(random, dtype, shape, {-1, 1}); };
-    const Tensor q = tensor({batch, 7, 4, 16});
-    k = tensor({batch, seq, 2, 16}), v = tensor({batch, seq, 2, 8});
-    rows = {to_array(q), to_array(k), to_array(v)};
-    Array table_k, table_v;
-    paged = {rows[0], pooled(k, page_size, pool, table_k), pooled(v, page_size, pool, table_v)};
-    const auto below = [&](std::int64_t most) { return static_cast<Real>(random.below(most + 1)); };
-    const auto lengths = [&](std::int64_t most) {
-      return to_array(Tensor(DType::int32, {batch}, {static_cast<Real>(most), below(most), below(most)}));
-    };
-    options.seq_len_q = lengths(7), options.seq_len_kv = lengths(seq);
-    pages = {table_k, table_v};
-  }
-  Array pooled(const Tensor& x, std::int64_t page_size, std::int64_t pool, Array& table) {
-    std::vector<std::int64_t> order(static_cast<std::size_t>(pool));
-    std::iota(order.begin(), order.end(), 0);
-    for (std::size_t i = order.size(); i-- > 1;)
-      std::swap(order[i], order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i) + 1))]);
-    const std::int64_t each = x.shape[1] / page_size;
-    table = to_array(tabulate(DType::int32, {x.shape[0], each}, [&](const Extents& at) {
-      return static_cast<Real>(order[static_cast<std::size_t>(at[0] * each + at[1])]);
-    }));
-    Tensor pages_of(x.dtype, {pool, page_size, x.shape[2], x.shape[3]});
-    for (Real& value : pages_of.values) value = not_a_number;
-    for_each_index(x.shape, [&](const Extents& at) {
-      const auto page = order[static_cast<std::size_t>(at[0] * each + at[1] / page_size)];
-      element(pages_of, {page, at[1] % page_size, at[2], at[3]}) = x.at(at);
-    });
-    return to_array(pages_of);
-  }
-
-  Random random;
-  Tensor k, v;
-  Arrays rows, paged;
-  AttentionOptions options;
-  PagedKeys pages;
-};
-
 TEST(AttentionPaged, is_that_of_keys_in_rows) {
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16})
     for (const auto& [page_size, pages] : {std::pair{1, 9}, {16, 8}, {5, 30}, {100, 1}})
       for (const Causal causal : {Causal::none, Causal::bottom_right}) {
-        PagedTrial t(dtype, page_size, pages);
+        PagedTrial t(dtype, {.page_size = page_size, .pages_each = pages});
         t.options.causal = causal;
         t.options.bias =
             to_array(random_tensor(t.random, dtype, {3, 1, 7, std::int64_t{page_size} * pages}, {-1, 1}));
@@ -277,7 +172,7 @@ TEST(AttentionPaged, is_that_of_keys_in_rows) {
 }
 
 TEST(AttentionPaged, pages_past_a_sequence_may_be_any) {
-  PagedTrial t(DType::float32, 16, 4);
+  PagedTrial t(DType::float32, {.page_size = 16, .pages_each = 4});
   t.options.seq_len_kv = stiletto::from_data<int>({20, 0, 64}, {3});
   const Array wanted = forward(t.rows, t.options)[0];
   t.options.paged = t.pages;
@@ -288,7 +183,7 @@ TEST(AttentionPaged, pages_past_a_sequence_may_be_any) {
 }
 
 TEST(AttentionPaged, numbers_of_a_trace_are_lengths) {
-  PagedTrial t(DType::float32, 4, 3);
+  PagedTrial t(DType::float32, {.page_size = 4, .pages_each = 3});
   t.options.seq_len_q = stiletto::from_data<int>({7, 7, 7}, {3});
   t.options.seq_len_kv = stiletto::from_data<int>({5, 5, 5}, {3});
   const Array wanted = forward(t.rows, t.options)[0];

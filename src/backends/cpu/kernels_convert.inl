@@ -86,6 +86,11 @@ struct Bfloat16 {
 struct E8m0 {
   using Bits = std::uint8_t;
   static float decode(Bits bits) { return decode_e8m0(bits); }
+  /// Of a scale, which is a power of two or NaN, and has its exponent for a code.
+  template <class From>
+  static Bits encode(From x) {
+    return static_cast<Bits>(detail::bits_of(narrowed(x)) >> 23);
+  }
 };
 
 // ---- loops ----
@@ -242,6 +247,7 @@ constexpr void add_stores(StoreKernel* row) {
   set(DType::float64, &store<Plain<double>, From>);
   set(DType::float8_e4m3, &store<E4m3, From>);
   set(DType::float8_e5m2, &store<E5m2, From>);
+  set(DType::float8_e8m0, &store<E8m0, From>);
   set(DType::float4_e2m1, &store_packed<From>);
 }
 

@@ -34,6 +34,10 @@ StructuredKernel structured_kernel(Op op) {
       return max_pool;
     case Op::avg_pool:
       return avg_pool;
+    case Op::quantize:
+      return quantize;
+    case Op::dequantize:
+      return dequantize;
     default:
       return nullptr;
   }

@@ -41,6 +41,8 @@ void conv_backward_data(const Attributes&, std::span<const TensorView>, std::spa
 void conv_backward_filter(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void max_pool(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void avg_pool(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void quantize(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void dequantize(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 
 /// Null where the operation is not structured.
 StructuredKernel structured_kernel(Op op);

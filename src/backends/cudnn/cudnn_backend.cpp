@@ -3,6 +3,7 @@
 // plan is built that also launches.
 #include <algorithm>
 
+#include "backends/cudnn/block_scaling.hpp"
 #include "backends/cudnn/cuda_runtime.hpp"
 #include "backends/cudnn/cudnn_plan.hpp"
 #include "backends/cudnn/explanation.hpp"
@@ -189,6 +190,12 @@ class CudnnBackend : public Backend {
     /// Lowers in one way after the other, until `takes` does.
     template <class Takes>
     bool in_every_way(const CanonicalGraph& graph, const Takes& takes) {
+      constexpr int blackwell = 100;
+      if (has_block_scaling(graph) && TargetAccess::properties(*target).sm < blackwell) {
+        reasons.push_back({"lowering", text("block-scaled types, which need a Blackwell GPU (sm_", blackwell,
+                                            " or later); dequantize outside the function, or use the CPU")});
+        return false;
+      }
       std::string refusal;
       const std::vector<Geometry> ways = geometries(graph, refusal);
       for (const Geometry& geometry : ways) {

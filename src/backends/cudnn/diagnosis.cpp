@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "backends/cudnn/block_scaling.hpp"
 #include "backends/cudnn/geometry.hpp"
 #include "backends/cudnn/graph_variants.hpp"
 #include "backends/cudnn/lower_structured.hpp"
@@ -39,7 +40,8 @@ class Search {
       result.variant = (this->*change)();
       if (!result.variant.empty()) break;
     }
-    if (operations_.size() > 1) {
+    // To dequantize alone is always refused, and says nothing.
+    if (operations_.size() > 1 && !has_block_scaling(graph_)) {
       const std::vector<std::uint32_t> part = smallest_part();
       if (!stopped_ || part.size() < operations_.size()) result.part = part_text(graph_, part);
     }
@@ -166,7 +168,8 @@ class Search {
   }
 
   std::string longer() {
-    if (has_structured(graph_)) return "";  // whose extents follow from each other
+    if (has_structured(graph_) || has_block_scaling(graph_))
+      return "";  // whose extents follow from each other
     AxisMask used;
     for (std::size_t i = 0; i < tensors(); ++i) used |= tensor_at(i).axes;
     constexpr std::int64_t largest = std::int64_t{1} << 40U;  // rounded up in every axis it fits 64 bits

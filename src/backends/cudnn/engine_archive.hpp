@@ -9,7 +9,7 @@ namespace stiletto::detail::cudnn {
 
 template <class Archive, Archived<EngineTensor> T>
 void archive(Archive& ar, T& t) {
-  ar(t.role, t.source, t.dtype, t.dims, t.strides, t.alignment, t.value);
+  ar(t.role, t.source, t.dtype, t.dims, t.strides, t.alignment, t.value, t.tiled, t.offsets, t.rows);
 }
 template <class Archive, Archived<EngineNode> T>
 void archive(Archive& ar, T& n) {

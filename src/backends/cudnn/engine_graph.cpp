@@ -20,9 +20,11 @@ std::string tensor_text(const EngineTensor& t) {
   if (t.role == EngineTensor::Role::number) return text("scalar", t.source, ": ", t.dtype, " by value");
   if (t.role == EngineTensor::Role::constant) return text(t.value, ": ", t.dtype, " constant");
   std::string result = text(t.dtype, list(t.dims));
+  if (t.is_packed()) result += text(" of ", t.rows, " rows from t", t.offsets);
   if (t.role == EngineTensor::Role::intermediate) return result;
   result += text(" strides ", list(t.strides));
   if (t.alignment != 16) result += text(" align ", t.alignment);
+  if (t.tiled) result += " in F8_128x4";
   const char* home = t.role == EngineTensor::Role::input ? "tensor" : "store";
   return t.role == EngineTensor::Role::ones ? "ones: " + result : text(home, t.source, ": ", result);
 }

@@ -13,6 +13,7 @@
 namespace stiletto::detail::cudnn {
 
 struct EngineTensor {
+  static constexpr std::uint32_t dense = 0xFFFFFFFF;
   enum class Role : std::uint8_t {
     input,         // memory: tensors[source] of the canonical graph
     output,        // memory: stores[source]
@@ -27,11 +28,18 @@ struct EngineTensor {
   std::vector<std::int64_t> dims, strides;  // elements; empty strides of an intermediate: the engine's own
   int alignment = 16;                       // bytes
   double value = 0;
+  bool tiled = false;  // scales of blocks, in F8_128x4: core/block_scales.hpp
+  /// Of packed sequences, (batch, heads, longest sequence, width): the tensor with the element at which each
+  /// of them begins, and how many rows there are in all.
+  std::uint32_t offsets = dense;
+  std::int64_t rows = 0;
 
+  bool is_packed() const { return offsets != dense; }
   /// Elements from the first to the last, gaps included; of memory.
   std::int64_t span() const {
     std::int64_t last = 0;
-    for (std::size_t i = 0; i < dims.size(); ++i) last += (dims[i] - 1) * strides[i];
+    for (std::size_t i = is_packed() ? 1 : 0; i < dims.size(); ++i)
+      last += ((is_packed() && i == 2 ? rows : dims[i]) - 1) * strides[i];
     return last + 1;
   }
 };
@@ -42,7 +50,7 @@ struct EngineTensor {
 /// One operation. Pointwise: Op names the mode (copy is the identity, where takes value, other value, mask;
 /// all else in the order of the canonical graph). Reductions: sum, prod, max, min, abs_max, norm1, norm2.
 /// Structured operations: the operands of the canonical graph; behind those of norms a constant epsilon, and
-/// of batch_norm_training a constant momentum.
+/// of batch_norm_training a constant momentum. quantize, dequantize: BlockAttributes::last is of the dims.
 struct EngineNode {
   static constexpr std::uint32_t absent = 0xFFFFFFFF;
   Op op = Op::copy;

@@ -13,6 +13,7 @@
 
 #include "backends/cudnn/foreign_graph.hpp"
 #include "backends/cudnn/libraries.hpp"
+#include "backends/cudnn/operand_forms.hpp"
 #include "backends/cudnn/reasons.hpp"
 #include "backends/cudnn/target.hpp"
 #include "core/layout.hpp"

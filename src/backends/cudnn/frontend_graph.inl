@@ -176,6 +176,8 @@ class Translation {
     tensors_.resize(graph_.tensors.size());
     for (std::size_t i = 0; i < tensors_.size(); ++i)
       if (!computed[i]) tensors_[i] = leaf(i);
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+      if (!computed[i]) set_offsets(i);
     for (const EngineNode& node : graph_.nodes) add(node);
   }
 
@@ -190,7 +192,16 @@ class Translation {
                            .set_stride(t.strides)
                            .set_data_type(*type_of(t.dtype))
                            .set_is_pass_by_value(on_host)
-                           .set_alignment(t.alignment));
+                           .set_alignment(t.alignment)
+                           .set_reordering_type(order_of(t)));
+  }
+  static fe::TensorReordering_t order_of(const EngineTensor& t) {
+    return t.tiled ? fe::TensorReordering_t::F8_128x4 : fe::TensorReordering_t::NONE;
+  }
+
+  void set_offsets(std::size_t index) {
+    const EngineTensor& t = graph_.tensors[index];
+    if (t.is_packed()) tensors_[index]->set_ragged_offset(tensors_[t.offsets]);
   }
 
   void add(const EngineNode& node) {
@@ -213,9 +224,11 @@ class Translation {
   void define(std::uint32_t tensor, TensorPointer result) {
     const EngineTensor& t = graph_.tensors[tensor];
     result->set_uid(uid_of(tensor)).set_name(text("t", tensor)).set_data_type(*type_of(t.dtype));
+    if (t.tiled) result->set_reordering_type(order_of(t));
     if (t.role == EngineTensor::Role::output) result->set_output(true).set_alignment(t.alignment);
     if (!t.strides.empty()) result->set_dim(t.dims).set_stride(t.strides);
     tensors_[tensor] = std::move(result);
+    set_offsets(tensor);
   }
 
   /// What the frontend would give a pointwise result; of other nodes their own.

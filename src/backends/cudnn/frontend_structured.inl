@@ -11,12 +11,17 @@ class StructuredTranslation {
   /// `tensors`: those of the graph that there are so far.
   StructuredTranslation(const EngineGraph& graph, const EngineNode& node, fe::graph::Graph& out,
                         std::vector<TensorPointer>& tensors, bool deterministic)
-      : graph_(graph), node_(node), out_(out), tensors_(tensors), deterministic_(deterministic) {}
+      : graph_(graph), node_(node), out_(out), tensors_(tensors), deterministic_(deterministic) {
+    value_.op = node.op;
+    value_.attributes = node.attributes;
+  }
 
   ResultList run() {
     switch (node_.op) {
       case Op::attention:
         return attention();
+      case Op::attention_float8:
+        return attention_float8();
       case Op::attention_backward:
         return attention_backward();
       case Op::rms_norm:
@@ -34,6 +39,10 @@ class StructuredTranslation {
       case Op::max_pool:
       case Op::avg_pool:
         return pool();
+      case Op::quantize:
+        return quantize();
+      case Op::dequantize:
+        return dequantize();
       default:
         return convolution();
     }
@@ -47,20 +56,47 @@ class StructuredTranslation {
   }
   fe::DataType_t compute() const { return compute_type_of(node_.compute); }
 
+  // ---- block scaling ----
+
+  ResultList quantize() {
+    const auto& a = std::get<BlockAttributes>(node_.attributes);
+    const auto rank = static_cast<std::int64_t>(graph_.tensors[node_.output].dims.size());
+    const auto results = out_.block_scale_quantize(input(0), fe::graph::Block_scale_quantize_attributes()
+                                                                 .set_block_size(static_cast<int>(a.size))
+                                                                 .set_axis(rank - (a.last ? 1 : 2))
+                                                                 .set_transpose(false)
+                                                                 .set_compute_data_type(compute()));
+    return {results[0], results[1]};
+  }
+
+  /// Per dimension of the matrix how many elements share a scale. The sign has to be set: frontend 1.32
+  /// passes on what happens to be there.
+  ResultList dequantize() {
+    const auto& a = std::get<BlockAttributes>(node_.attributes);
+    const auto size = static_cast<std::int32_t>(a.size);
+    const std::vector<std::int32_t> sizes = a.last ? std::vector{1, size} : std::vector{size, 1};
+    auto attributes =
+        fe::graph::Block_scale_dequantize_attributes().set_block_size(sizes).set_is_negative_scale(false);
+    attributes.set_compute_data_type(compute());
+    return {out_.block_scale_dequantize(input(0), input(1), std::move(attributes))};
+  }
+
   // ---- attention ----
 
-  /// What both directions set alike; `scale` is the operand behind which the optional ones lie.
+  TensorPointer& optional(AttentionOperand operand) { return input(index_of(value_, operand)); }
+
+  /// What both directions set alike.
   template <class FrontendAttributes>
   void set_attention(FrontendAttributes& to, std::size_t scale) {
     const auto& attributes = std::get<AttentionAttributes>(node_.attributes);
     to.set_name(name_of(node_.op)).set_attn_scale(input(scale));
-    std::size_t next = scale + 1;
-    if (attributes.has(AttentionOperand::seq_len_q)) {
-      to.set_padding_mask(true).set_seq_len_q(input(next)).set_seq_len_kv(input(next + 1));
-      next += 2;
-    }
-    if (attributes.has(AttentionOperand::bias)) to.set_bias(input(next++));
-    if (attributes.has(AttentionOperand::sink)) to.set_sink_token(input(next++));
+    using enum AttentionOperand;
+    if (attributes.has(seq_len_q))
+      to.set_padding_mask(true).set_seq_len_q(optional(seq_len_q)).set_seq_len_kv(optional(seq_len_kv));
+    if (attributes.has(bias)) to.set_bias(optional(bias));
+    if (attributes.has(sink)) to.set_sink_token(optional(sink));
+    if (attributes.has(seed))
+      to.set_dropout(static_cast<float>(attributes.dropout.value), optional(seed), optional(offset));
     if (attributes.causal == Causal::none) return;
     to.set_diagonal_alignment(attributes.causal == Causal::top_left ? fe::DiagonalAlignment_t::TOP_LEFT
                                                                     : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
@@ -72,8 +108,23 @@ class StructuredTranslation {
     fe::graph::SDPA_attributes attributes;
     set_attention(attributes, 3);
     attributes.set_generate_stats(computes(1));
+    if (std::get<AttentionAttributes>(node_.attributes).has(AttentionOperand::table_k)) {
+      const TensorPointer& keys = optional(AttentionOperand::table_k);
+      attributes.set_paged_attention_k_table(keys)
+          .set_paged_attention_v_table(optional(AttentionOperand::table_v))
+          .set_paged_attention_max_seq_len_kv(static_cast<int>(keys->get_dim()[2] * input(1)->get_dim()[2]));
+    }
     const auto [out, stats] = out_.sdpa(input(0), input(1), input(2), attributes);
     return {out, stats};
+  }
+
+  ResultList attention_float8() {
+    fe::graph::SDPA_fp8_attributes attributes;
+    set_attention(attributes, 3);
+    attributes.set_generate_stats(computes(1));
+    const auto [out, stats, amax_s, amax_out] = out_.sdpa_fp8(
+        input(0), input(1), input(2), input(4), input(5), input(6), input(7), input(8), input(9), attributes);
+    return {out, stats, amax_s, amax_out};
   }
 
   ResultList attention_backward() {
@@ -203,4 +254,5 @@ class StructuredTranslation {
   fe::graph::Graph& out_;
   std::vector<TensorPointer>& tensors_;
   bool deterministic_;
+  Value value_;  // as operands are asked for
 };

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "backends/cudnn/block_scaling.hpp"
 #include "backends/cudnn/lower_structured.hpp"
 #include "core/text.hpp"
 #include "graph/op_table.hpp"
@@ -36,9 +37,12 @@ class Placer {
     AxisMask contracted, used;
     for (const Value& value : graph_.values) {
       used |= value.axes;
-      if (is_operation(value) && value.op != Op::matmul) contracted |= value.contracted;
+      if (is_operation(value) && value.op != Op::matmul && value.op != Op::part)
+        contracted |= value.contracted;
     }
     for (const Store& store : graph_.stores) used |= store.tensor.axes;
+    used &= ~scales_;
+    contracted &= ~scales_;
     if (product != graph_.values.end())
       around_product(*product, contracted);
     else if (contracted.any())
@@ -82,6 +86,7 @@ class Placer {
     AxisMask right = graph_.values[product.inputs[1]].axes & ~product.contracted;
     AxisMask space = product.axes | reduced;
     for (const Store& store : graph_.stores) space |= store.tensor.axes;
+    space &= ~scales_;
     const auto rows = axes_of(left & ~right, graph_.extents.size());
     const auto columns = axes_of(right & ~left, graph_.extents.size());
     AxisMask batch = space;
@@ -250,6 +255,7 @@ class Placer {
   }
 
   const CanonicalGraph& graph_;
+  const AxisMask scales_ = scale_axes(graph_);  // which lie beside the dimensions
   std::vector<Geometry> result_;
 };
 

@@ -3,16 +3,17 @@
 // of a product the same with the summed axis in its place.
 #include "backends/cudnn/lower.hpp"
 
-#include "backends/cudnn/attention_parts.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <map>
 
+#include "backends/cudnn/attention_parts.hpp"
+#include "backends/cudnn/block_scaling.hpp"
 #include "backends/cudnn/graph_builder.hpp"
 #include "backends/cudnn/graph_stores.hpp"
 #include "backends/cudnn/lower_checks.hpp"
 #include "backends/cudnn/lower_structured.hpp"
+#include "backends/cudnn/never_nan.hpp"
 #include "backends/cudnn/pointwise.hpp"
 #include "compiler/expression_text.hpp"
 #include "core/dtype_info.hpp"
@@ -41,6 +42,7 @@ class Lowering {
     if (graph_.values.size() > most_values)
       throw NotLowered{
           text("a graph of ", graph_.values.size(), " values; cuDNN is given at most ", most_values)};
+    check_block_scaling(graph_);
     for (const Value& value : graph_.values) {
       bool behind = value.kind == Value::Kind::operation && value.op == Op::matmul;
       for (std::size_t i = 0; i < value.arity; ++i) behind = behind || behind_product_[value.inputs[i]];
@@ -52,7 +54,8 @@ class Lowering {
     if (pointwise)
       for (const Part& part : geometry_.space) builder_.whole.push_back(part.extent);
     if (geometry_.carrier == Carrier::ones) choose_carried();
-    for (const Store& store : graph_.stores) stored_.push_back(lower(store.value, geometry_.space));
+    for (const Store& store : graph_.stores)
+      stored_.push_back(quantized_by(store) ? quantized(store) : lower(store.value, geometry_.space));
     for (std::size_t s = 0; s < graph_.stores.size(); ++s) write(s, stored_[s]);
     check_lowered(builder_.graph_, graph_);
     return std::move(builder_.graph_);
@@ -131,6 +134,8 @@ class Lowering {
         return reduction(value, layout);
       case Family::softmax:
         return softmax(value, layout);
+      case Family::structured:
+        return dequantized(value, layout);
       default: {
         std::vector<std::uint32_t> inputs;
         inputs.reserve(value.arity);
@@ -295,8 +300,10 @@ class Lowering {
       x = reduce(Op::sum, x, value.dtype, dims_of(value.axes, layout));
       return builder_.pointwise(Op::sqrt, {x}, builder_.held(value.dtype));
     }
-    if (op == Op::max || op == Op::min || op == Op::abs_max)
-      throw NotLowered{text("cuDNN's ", name_of(op), " over an axis drops NaN")};
+    if (op == Op::max || op == Op::min || (op == Op::abs_max && !is_never_nan(graph_, value.inputs[0])))
+      throw NotLowered{
+          text("cuDNN's ", name_of(op), " over an axis drops NaN",
+               op == Op::abs_max ? "; take it out first, as in abs_max(where(x == x, x, 0))" : "")};
     if (op == Op::mean) {
       x = share_of_mean(x, value);
       op = Op::sum;
@@ -409,13 +416,51 @@ class Lowering {
     return builder_.pointwise(Op::divide, {terms, sum}, builder_.held(value.dtype));
   }
 
+  // ---- block scaling ----
+
+  std::uint32_t dequantized(const Value& value, const Layout& layout) {
+    const std::uint32_t elements = lower(value.inputs[0], layout);
+    return add_dequantize(builder_, graph_, value, layout, elements);
+  }
+
+  /// The quantize that a store takes its elements or scales from; null: another operation.
+  const Value* quantized_by(const Store& store) const {
+    const Value& value = graph_.values[store.value];
+    if (value.kind != Value::Kind::operation) return nullptr;
+    if (value.op == Op::part) return &graph_.values[value.inputs[0]];
+    return value.op == Op::quantize ? &value : nullptr;
+  }
+
+  std::uint32_t quantized(const Store& store) {
+    const Value& value = *quantized_by(store);
+    const auto [place, is_new] = quantized_.try_emplace(&value);
+    if (is_new)
+      place->second = add_quantize(builder_, value, geometry_.space, lower(value.inputs[0], geometry_.space));
+    const EngineNode& node = builder_.graph_.nodes[place->second];
+    return graph_.values[store.value].op == Op::part ? node.further[0] : node.output;
+  }
+
+  EngineTensor memory_of_scales(const Store& store) const {
+    const EngineNode& node = builder_.graph_.nodes[quantized_.at(quantized_by(store))];
+    return scales_beside(store.tensor, geometry_.space, builder_.at(node.inputs[0]).dims,
+                         std::get<BlockAttributes>(node.attributes));
+  }
+
   // ---- stores ----
 
   void write(std::size_t s, std::uint32_t x) {
     const Store& store = graph_.stores[s];
-    EngineTensor t = memory(store.tensor, geometry_.space);
+    const bool scales = quantized_by(store) && graph_.values[store.value].op == Op::part;
+    EngineTensor t = scales ? memory_of_scales(store) : memory(store.tensor, geometry_.space);
     t.role = EngineTensor::Role::output;
     t.source = static_cast<std::uint32_t>(s);
+    if (scales)
+      builder_.at(x) = std::move(t);
+    else
+      write_value(store, x, std::move(t));
+  }
+
+  void write_value(const Store& store, std::uint32_t x, EngineTensor t) {
     if (needs_conversion(builder_.at(x), graph_.values[store.value].dtype, store.tensor.dtype))
       x = builder_.convert(x, graph_.values[store.value].dtype, store.tensor.dtype);
     if (builder_.at(x).dims != t.dims && graph_.values[store.value].kind == Value::Kind::scalar)
@@ -439,6 +484,7 @@ class Lowering {
   std::vector<std::uint32_t> stored_;  // per store
   const Value* carried_ = nullptr;     // see choose_carried
   std::optional<std::uint32_t> product_of_ones_;
+  std::map<const Value*, std::size_t> quantized_;  // their nodes
   std::map<std::uint32_t, std::vector<std::pair<Layout, std::uint32_t>>> lowered_;
 };
 

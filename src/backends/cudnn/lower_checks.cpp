@@ -90,7 +90,7 @@ class Checks {
       if (graph_.nodes[i].op == Op::matmul) operand = at(graph_.nodes[i].inputs[0]).dtype;
     for (std::size_t i = 0; i < graph_.tensors.size(); ++i) {
       const EngineTensor& t = graph_.tensors[i];
-      const bool read = t.role == EngineTensor::Role::input && before_product[i];
+      const bool read = t.role == EngineTensor::Role::input && before_product[i] && !t.tiled;
       const bool written = t.role == EngineTensor::Role::output && has_product() && t.dtype != operand;
       if ((read && (t.alignment < vector || !whole_rows(t))) || (written && t.alignment < vector))
         throw NotLowered{
@@ -180,7 +180,7 @@ class Checks {
     for (const EngineTensor& t : graph_.tensors) {
       if (t.dtype == DType::int64) throw NotLowered{"cuDNN has no arithmetic of int64"};
       const bool memory = t.role == EngineTensor::Role::input || t.role == EngineTensor::Role::output;
-      if (memory && bits_of(t.dtype) == 8 && has_product() && !whole_rows(t))
+      if (memory && !t.tiled && bits_of(t.dtype) == 8 && has_product() && !whole_rows(t))
         throw NotLowered{
             text("a product with a matrix of ", t.dtype, " whose rows are no multiple of 16 elements")};
     }

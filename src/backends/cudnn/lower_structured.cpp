@@ -17,7 +17,8 @@ namespace stiletto::detail::cudnn {
 namespace {
 
 bool is_structured(const Value& value) {
-  return value.kind == Value::Kind::operation && row_of(value.op).family == Family::structured;
+  return value.kind == Value::Kind::operation && row_of(value.op).family == Family::structured &&
+         !is_block_scaling(value.op);  // which are nodes beside a product
 }
 bool is_part(const Value& value) { return value.kind == Value::Kind::operation && value.op == Op::part; }
 
@@ -39,7 +40,7 @@ class StructuredLowering {
     builder_.graph_.form = form;
     check_structured(graph_, index_);
     order_ = image_order();
-    groups_ = groups_of(value_.layouts[0], result_form(value_.op, 0));
+    groups_ = groups_of(value_.layouts[0], result_form(value_, 0));
     add_node();
     for (const Store& store : graph_.stores)
       stored_.push_back(is_part(graph_.values[store.value]) ? part_of(store) : lower(store.value));
@@ -64,12 +65,36 @@ class StructuredLowering {
   }
   EngineTensor memory(const Tensor& tensor, const AxisList& layout, OperandForm form) const {
     EngineTensor t = described(tensor, groups_of(layout, form), graph_.extents, form, order_);
-    const bool rows = form == OperandForm::sequence || form == OperandForm::scores;
+    const bool rows =
+        form == OperandForm::sequence || form == OperandForm::packed_rows || form == OperandForm::scores;
     if (rows && t.dims[3] > 1 && t.strides[3] != 1)
       throw NotLowered{text(tensor.name, " has gaps between its elements along the last axis, which cuDNN's ",
                             name_of(value_.op),
                             " does not take; pass a copy of it made outside the function")};
     return t;
+  }
+
+  EngineTensor result_memory(const Tensor& tensor, const AxisList& layout, std::size_t result) const {
+    EngineTensor t = memory(tensor, layout, result_form(value_, result));
+    if (result_form(value_, result) == OperandForm::packed_rows)
+      cut(t, packed_result(value_, result), tensor.name);
+    return t;
+  }
+
+  /// Rows of an array become sequences behind one another. cuDNN's offsets count what lies between rows, too,
+  /// and ours do not.
+  void cut(EngineTensor& t, const PackedForm& form, const std::string& name) const {
+    const std::int64_t rows = t.dims[2], row = t.dims[1] * t.dims[3];
+    if (rows > 1 && t.strides[2] != row)
+      throw NotLowered{text(name,
+                            " has gaps between its rows, over which the offsets of packed sequences do not "
+                            "count and cuDNN's do; pass a copy of it made outside the function")};
+    t.rows = rows;
+    t.offsets = inputs_.at(index_of(value_, form.offsets));
+    t.dims[0] = builder_.at(t.offsets).dims[0] - 1;
+    t.dims[2] = form.longest;
+    t.strides[2] = row;
+    t.strides[0] = row * form.longest;
   }
 
   /// Results count, too: x may have one channel.
@@ -82,7 +107,7 @@ class StructuredLowering {
       layouts.push_back(value_.layouts[i + 1]);
     }
     for (const Store& store : graph_.stores) {
-      if (store.value != index_ || result_form(value_.op, 0) != OperandForm::image) continue;
+      if (store.value != index_ || result_form(value_, 0) != OperandForm::image) continue;
       tensors.push_back(&store.tensor);
       layouts.push_back(value_.layouts[0]);
     }
@@ -96,7 +121,9 @@ class StructuredLowering {
     node.op = value_.op;
     node.compute = value_.dtype == DType::int32 ? DType::int32 : builder_.compute_of(value_.dtype);
     node.attributes = attributes();
-    for (std::size_t i = 0; i < value_.arity; ++i) node.inputs.push_back(operand(i));
+    add_operands();
+    for (const std::uint32_t input : inputs_)
+      if (input != EngineNode::absent) node.inputs.push_back(input);
     if (const auto* norm = std::get_if<NormAttributes>(&value_.attributes)) {
       const bool forward = value_.op == Op::rms_norm || value_.op == Op::layer_norm;
       if (forward || value_.op == Op::batch_norm_training)
@@ -110,19 +137,42 @@ class StructuredLowering {
     builder_.graph_.nodes.push_back(std::move(node));
   }
 
+  void add_operands() {
+    for (std::size_t i = 0; i < value_.arity; ++i)
+      inputs_.push_back(is_idle(i) ? EngineNode::absent : operand(i));
+    for (std::size_t i = 0; i < value_.arity; ++i)
+      if (operand_form(value_, i) == OperandForm::packed_rows)
+        cut(builder_.at(inputs_[i]), packed_operand(value_, i), operand_name(value_, i));
+  }
+
+  /// Seed and offset of a dropout that drops nothing.
+  bool is_idle(std::size_t operand) const {
+    const auto* attention = std::get_if<AttentionAttributes>(&value_.attributes);
+    return attention != nullptr && attention->has(AttentionOperand::seed) && attention->dropout.value == 0 &&
+           (operand == index_of(value_, AttentionOperand::seed) ||
+            operand == index_of(value_, AttentionOperand::offset));
+  }
+  static void drop_idle_dropout(AttentionAttributes& attention) {
+    if (attention.dropout.value != 0) return;
+    for (const AttentionOperand operand : {AttentionOperand::seed, AttentionOperand::offset})
+      attention.operands &= ~(1U << static_cast<unsigned>(operand));
+  }
+
   /// A window that holds every key up to the causal bound, which cuDNN takes in fewer cases than none.
   void drop_idle_window(AttentionAttributes& attention) const {
-    const std::size_t q = value_.op == Op::attention ? 0 : 1;
-    const AxisList& bounding =  // the sequence whose last index bounds the keys
-        value_.layouts[attention.causal == Causal::top_left ? q + 1 : q + 2];
-    const std::int64_t bound = bounding[1] < 0 ? 1 : graph_.extents[static_cast<std::size_t>(bounding[1])];
-    if (attention.window >= bound) attention.window = 0;
+    const SequenceLengths longest = longest_sequences(graph_, value_);
+    const bool top_left =
+        attention.causal == Causal::top_left;  // the sequence whose last index bounds the keys
+    if (attention.window >= (top_left ? longest.queries : longest.keys)) attention.window = 0;
   }
 
   /// Those of one-dimensional images, as images of height 1.
   Attributes attributes() const {
     Attributes result = value_.attributes;
-    if (auto* attention = std::get_if<AttentionAttributes>(&result)) drop_idle_window(*attention);
+    if (auto* attention = std::get_if<AttentionAttributes>(&result)) {
+      drop_idle_window(*attention);
+      drop_idle_dropout(*attention);
+    }
     if (value_.layouts[0].size() != 3) return result;
     if (auto* conv = std::get_if<ConvAttributes>(&result)) {
       prepend(conv->stride, 1), prepend(conv->dilation, 1);
@@ -158,7 +208,9 @@ class StructuredLowering {
       for (const int axis : group) extent *= graph_.extents[static_cast<std::size_t>(axis)];
       t.dims.push_back(extent);
     }
-    t.strides = packed(t.dims, result_form(value_.op, 0), order_);
+    t.strides = packed(t.dims, result_form(value_, 0), order_);
+    if (result_form(value_, 0) == OperandForm::packed_rows)
+      cut(t, packed_result(value_, 0), result_name(value_.op, 0));
     return t;
   }
 
@@ -175,7 +227,7 @@ class StructuredLowering {
     const std::uint32_t index = std::get<PartAttributes>(part.attributes).index;
     std::uint32_t& result = builder_.graph_.nodes.front().further[index - 1];
     if (result == EngineNode::absent) {
-      EngineTensor t = memory(store.tensor, part.layouts[0], result_form(value_.op, index));
+      EngineTensor t = result_memory(store.tensor, part.layouts[0], index);
       t.dtype = builder_.held(part.dtype);
       result = builder_.add(std::move(t));
     }
@@ -224,7 +276,7 @@ class StructuredLowering {
     if (covered != tensor.axes.count())
       throw NotLowered{text(tensor.name, " has other axes than the ", name_of(value_.op),
                             " beside it; compute it in a call of its own")};
-    return described(tensor, groups, graph_.extents, result_form(value_.op, 0), order_);
+    return described(tensor, groups, graph_.extents, result_form(value_, 0), order_);
   }
 
   // ---- stores ----
@@ -236,9 +288,9 @@ class StructuredLowering {
     EngineTensor t;
     if (is_part(value)) {
       const std::size_t index = std::get<PartAttributes>(value.attributes).index;
-      t = memory(store.tensor, value.layouts[0], result_form(value_.op, index));
+      t = result_memory(store.tensor, value.layouts[0], index);
     } else if (store.value == index_) {
-      t = memory(store.tensor, value.layouts[0], result_form(value_.op, 0));
+      t = result_memory(store.tensor, value.layouts[0], 0);
     } else {
       t = beside(store.tensor);
     }
@@ -258,7 +310,7 @@ class StructuredLowering {
   /// Engines for norms take the distance between the first and the last element for the size of a matrix
   /// (9.19).
   void check_rows() const {
-    if (result_form(value_.op, 0) != OperandForm::matrix) return;
+    if (result_form(value_, 0) != OperandForm::matrix) return;
     const Dims& dims = builder_.at(builder_.graph_.nodes.front().inputs[0]).dims;
     for (const EngineTensor& t : builder_.graph_.tensors) {
       const bool memory = t.role == EngineTensor::Role::input || t.role == EngineTensor::Role::output;
@@ -274,6 +326,7 @@ class StructuredLowering {
   std::size_t rank_;
   GraphBuilder builder_;
   ImageOrder order_ = ImageOrder::channels_first;
+  std::vector<std::uint32_t> inputs_;  // per operand; `absent`: not handed over
   std::vector<AxisGroup> groups_;      // dimensions of the first result
   std::vector<std::uint32_t> stored_;  // per store
   std::map<std::uint32_t, std::uint32_t> lowered_;
@@ -292,7 +345,7 @@ std::vector<Geometry> structured_geometries(const CanonicalGraph& graph) {
 
 EngineGraph lower_structured(const CanonicalGraph& graph, const Geometry& geometry) {
   const Value& value = graph.values[structured_value(graph)];
-  const bool image = result_form(value.op, 0) == OperandForm::image;
+  const bool image = result_form(value, 0) == OperandForm::image;
   const std::size_t rank = image ? std::max<std::size_t>(value.layouts[0].size(), 4) : 4;
   return StructuredLowering(graph, rank).run(geometry.form);
 }

@@ -15,20 +15,34 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 using enum OperandForm;
+using enum AttentionOperand;
 
 struct Named {
   const char* name;
   OperandForm form;
+  AttentionOperand rows = offsets_q;  // of a sequence, where those are packed
 };
 using NamedList = std::vector<Named>;
 
 NamedList named_operands(Op op) {
   switch (op) {
     case Op::attention:
-      return {{"q", sequence}, {"k", sequence}, {"v", sequence}, {"scale", number}};
+      return {{"q", sequence, offsets_q},
+              {"k", sequence, offsets_k},
+              {"v", sequence, offsets_v},
+              {"scale", number}};
+    case Op::attention_float8:
+      return {{"q", sequence},        {"k", sequence},        {"v", sequence},        {"scale", number},
+              {"descale_q", element}, {"descale_k", element}, {"descale_v", element}, {"descale_s", element},
+              {"scale_s", element},   {"scale_out", element}};
     case Op::attention_backward:
-      return {{"d_out", sequence}, {"q", sequence},   {"k", sequence},  {"v", sequence},
-              {"out", sequence},   {"stats", scores}, {"scale", number}};
+      return {{"d_out", sequence, offsets_out},
+              {"q", sequence, offsets_q},
+              {"k", sequence, offsets_k},
+              {"v", sequence, offsets_v},
+              {"out", sequence, offsets_out},
+              {"stats", scores},
+              {"scale", number}};
     case Op::rms_norm:
     case Op::layer_norm:
       return {{"x", matrix}, {"scale", row}, {"bias", row}};
@@ -57,9 +71,15 @@ NamedList named_operands(Op op) {
 NamedList named_results(Op op) {
   switch (op) {
     case Op::attention:
-      return {{"out", sequence}, {"stats", scores}};
+      return {{"out", sequence, offsets_out}, {"stats", scores}};
+    case Op::attention_float8:
+      return {{"out", sequence}, {"stats", scores}, {"amax_s", element}, {"amax_out", element}};
     case Op::attention_backward:
-      return {{"dq", sequence}, {"dk", sequence}, {"dv", sequence}, {"dbias", scores}, {"dsink", heads}};
+      return {{"dq", sequence, offsets_q},
+              {"dk", sequence, offsets_k},
+              {"dv", sequence, offsets_v},
+              {"dbias", scores},
+              {"dsink", heads}};
     case Op::rms_norm:
       return {{"y", matrix}, {"inv_rms", row_numbers}};
     case Op::layer_norm:
@@ -82,11 +102,23 @@ NamedList named_results(Op op) {
 
 /// The operands of attention that may be missing, in order.
 constexpr Named optional_operands[] = {
-    {"seq_len_q", lengths}, {"seq_len_kv", lengths}, {"bias", scores}, {"sink", heads}};
+    {"seq_len_q", lengths}, {"seq_len_kv", lengths},  {"bias", scores},       {"sink", heads},
+    {"seed", element},      {"offset", element},      {"offsets_q", lengths}, {"offsets_k", lengths},
+    {"offsets_v", lengths}, {"offsets_out", lengths}, {"table_k", table},     {"table_v", table}};
+
+bool has(const Value& value, AttentionOperand operand) {
+  const auto* attention = std::get_if<AttentionAttributes>(&value.attributes);
+  return attention != nullptr && attention->has(operand);
+}
+
+Named in_its_form(const Value& value, Named named) {
+  if (named.form == sequence && has(value, offsets_q)) named.form = packed_rows;
+  return named;
+}
 
 Named operand_of(const Value& value, std::size_t i) {
   const NamedList required = named_operands(value.op);
-  if (i < required.size()) return required[i];
+  if (i < required.size()) return in_its_form(value, required[i]);
   const auto* attention = std::get_if<AttentionAttributes>(&value.attributes);
   std::size_t next = required.size();
   for (std::size_t k = 0; attention != nullptr && k < std::size(optional_operands); ++k)
@@ -96,7 +128,7 @@ Named operand_of(const Value& value, std::size_t i) {
 
 /// Dimensions from the outermost in memory to the innermost, where all of them are packed.
 std::vector<std::size_t> memory_order(std::size_t rank, OperandForm form, ImageOrder order) {
-  if (form == sequence) return {0, 2, 1, 3};
+  if (form == sequence || form == packed_rows) return {0, 2, 1, 3};
   std::vector<std::size_t> dims(rank);
   std::iota(dims.begin(), dims.end(), 0U);
   const bool norm = form == matrix || form == row || form == row_numbers;
@@ -159,20 +191,61 @@ std::size_t axes_there(const Tensor& tensor, const AxisGroup& group) {
 }  // namespace
 
 OperandForm operand_form(const Value& value, std::size_t i) { return operand_of(value, i).form; }
-OperandForm result_form(Op op, std::size_t i) { return named_results(op)[i].form; }
+OperandForm result_form(const Value& value, std::size_t i) {
+  return in_its_form(value, named_results(value.op)[i]).form;
+}
 std::string operand_name(const Value& value, std::size_t i) { return operand_of(value, i).name; }
 std::string result_name(Op op, std::size_t i) { return named_results(op)[i].name; }
+
+std::size_t index_of(const Value& value, AttentionOperand operand) {
+  std::size_t index = named_operands(value.op).size();
+  for (std::size_t k = 0; k < static_cast<std::size_t>(operand); ++k)
+    if (has(value, static_cast<AttentionOperand>(k))) ++index;
+  return index;
+}
+
+namespace {
+PackedForm packed_form(const Value& value, const Named& named) {
+  const auto& attention = std::get<AttentionAttributes>(value.attributes);
+  const bool of_queries = named.rows == offsets_q || named.rows == offsets_out;
+  return {named.rows, of_queries ? attention.max_seq_q : attention.max_seq_kv};
+}
+}  // namespace
+
+PackedForm packed_operand(const Value& value, std::size_t i) {
+  return packed_form(value, operand_of(value, i));
+}
+PackedForm packed_result(const Value& value, std::size_t i) {
+  return packed_form(value, named_results(value.op)[i]);
+}
+
+SequenceLengths longest_sequences(const CanonicalGraph& graph, const Value& value) {
+  const auto& attention = std::get<AttentionAttributes>(value.attributes);
+  if (has(value, offsets_q)) return {attention.max_seq_q, attention.max_seq_kv};
+  const std::size_t q = value.op == Op::attention_backward ? 1 : 0;
+  const auto extent = [&](std::size_t operand, std::size_t dimension) {
+    const int axis = value.layouts[operand + 1][dimension];
+    return axis < 0 ? 1 : graph.extents[static_cast<std::size_t>(axis)];
+  };
+  const std::int64_t pages = has(value, table_k) ? extent(index_of(value, table_k), 1) : 1;
+  return {extent(q, 1), pages * extent(q + 1, 1)};
+}
 
 std::vector<AxisGroup> grouped(const AxisList& layout, OperandForm form, std::size_t normalised) {
   std::vector<AxisGroup> groups;
   const std::size_t rank = layout.size();
   switch (form) {
     case number:
+    case element:
       return {{}, {}, {}, {}};
     case sequence:
       return {single(layout[0]), single(layout[2]), single(layout[1]), single(layout[3])};
+    case packed_rows:
+      return {{}, single(layout[1]), single(layout[0]), single(layout[2])};
     case lengths:
       return {single(layout[0]), {}, {}, {}};
+    case table:
+      return {single(layout[0]), {}, single(layout[1]), {}};
     case heads:
       return {{}, single(layout[0]), {}, {}};
     case matrix:

@@ -14,9 +14,12 @@ namespace stiletto::detail::cudnn {
 
 enum class OperandForm : std::uint8_t {
   number,       // on the host
-  sequence,     // (batch, seq, heads, width), declared as (batch, heads, seq, width)
+  element,      // one, in memory
+  sequence,     // (batch, seq, heads, width), declared as (batch, heads, seq, width); pages as batches
+  packed_rows,  // (rows, heads, width): (batch, heads, longest sequence, width) with offsets
   scores,       // (batch, heads, seq_q, seq_kv or 1), as it is
-  lengths,      // (batch): a column of four dimensions
+  lengths,      // (batch), and offsets: a column of four dimensions
+  table,        // (batch, pages): the first and the third of four dimensions
   heads,        // (heads): the second of four dimensions
   matrix,       // what a norm normalises: (rows, width, 1, 1)
   row,          // a norm's scale and bias: (1, width, 1, 1)
@@ -27,10 +30,26 @@ enum class OperandForm : std::uint8_t {
 
 /// Of operand `i`, and of result `i`. The attributes say which optional operands of attention are there.
 OperandForm operand_form(const Value& value, std::size_t i);
-OperandForm result_form(Op op, std::size_t i);
+OperandForm result_form(const Value& value, std::size_t i);
 /// As the public functions call them.
 std::string operand_name(const Value& value, std::size_t i);
 std::string result_name(Op op, std::size_t i);
+
+/// Which operand attention's optional one is.
+std::size_t index_of(const Value& value, AttentionOperand operand);
+/// Where the sequences of a packed operand or result begin, and how long the longest is.
+struct PackedForm {
+  AttentionOperand offsets;
+  std::int64_t longest;
+};
+PackedForm packed_operand(const Value& value, std::size_t i);
+PackedForm packed_result(const Value& value, std::size_t i);
+
+/// Of attention: how many queries and keys one batch entry has at most.
+struct SequenceLengths {
+  std::int64_t queries, keys;
+};
+SequenceLengths longest_sequences(const CanonicalGraph& graph, const Value& value);
 
 /// Which dimension lies innermost in images: channels or the last spatial one. Dimensions of 1 get strides
 /// that fit it.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "backends/cudnn/lower.hpp"
 #include "backends/cudnn/operand_forms.hpp"
@@ -21,7 +22,6 @@ class Checks {
       : graph_(graph), index_(index), value_(graph.values[index]) {}
 
   void run() const {
-    check_given();
     check_alone();
     check_operands();
     check_results();
@@ -34,19 +34,6 @@ class Checks {
  private:
   std::string name() const { return name_of(value_.op); }
   Family family(const Value& value) const { return row_of(value.op).family; }
-
-  /// What is not handed to cuDNN so far.
-  void check_given() const {
-    const auto refuse = [&](const char* what) {
-      throw NotLowered{text(what, " of ", name(), " is computed on the CPU only so far; run it there")};
-    };
-    if (value_.op == Op::attention_float8) refuse("float8");
-    const auto* attention = std::get_if<AttentionAttributes>(&value_.attributes);
-    if (attention == nullptr) return;
-    if (attention->has(AttentionOperand::seed)) refuse("dropout");
-    if (attention->has(AttentionOperand::offsets_q)) refuse("the packing");
-    if (attention->has(AttentionOperand::table_k)) refuse("the paging");
-  }
 
   /// Nothing but pointwise operations, and those over its first result.
   void check_alone() const {
@@ -71,7 +58,7 @@ class Checks {
     if (operand.op == Op::part)
       throw NotLowered{text(name_of(reader.op), " of ", result_name(value_.op, part_index(operand)), " of ",
                             name(), ", which cuDNN only stores; compute it in a call of its own")};
-    const bool attends = value_.op == Op::attention || value_.op == Op::attention_backward;
+    const bool attends = std::holds_alternative<AttentionAttributes>(value_.attributes);
     if (attends && index == index_)
       throw NotLowered{text(name_of(reader.op), " of what ", name(),
                             " computes, which cuDNN only stores; compute it in a call of its own")};
@@ -98,8 +85,7 @@ class Checks {
 
   /// Engines write all results or none.
   void check_results() const {
-    const std::size_t count = required_results();
-    for (std::size_t result = 0; result < count; ++result)
+    for (const std::size_t result : required_results())
       if (!is_wanted(result))
         throw NotLowered{text(result_name(value_.op, result), " of ", name(),
                               " is not used, and cuDNN computes it in any case; return or store it, too")};
@@ -110,18 +96,21 @@ class Checks {
           "store the other, too"};
   }
 
-  std::size_t required_results() const {
+  std::vector<std::size_t> required_results() const {
     switch (value_.op) {
       case Op::attention_backward:
       case Op::layer_norm_backward:
       case Op::batch_norm_backward:
-        return 3;
+        return {0, 1, 2};
+      case Op::attention_float8:
+        return {0, 2, 3};
       case Op::rms_norm_backward:
-        return std::get<NormAttributes>(value_.attributes).bias ? 3 : 2;
+        if (std::get<NormAttributes>(value_.attributes).bias) return {0, 1, 2};
+        return {0, 1};
       case Op::batch_norm_training:
-        return 5;
+        return {0, 1, 2, 3, 4};
       default:
-        return 1;
+        return {0};
     }
   }
 
@@ -143,6 +132,10 @@ class Checks {
     return axis < 0 ? 1 : graph_.extents[static_cast<std::size_t>(axis)];
   }
 
+  std::int64_t extent_from_last(std::size_t operand, std::size_t behind) const {
+    return extent(operand, value_.layouts[operand + 1].size() - 1 - behind);
+  }
+
   /// f(memory, its layout, its form, its name) for each operand and stored result in memory.
   template <class F>
   void each_memory(const F& f) const {
@@ -153,9 +146,9 @@ class Checks {
     for (const Store& store : graph_.stores) {
       const Value& stored = graph_.values[store.value];
       if (store.value == index_)
-        f(store.tensor, stored.layouts[0], result_form(value_.op, 0), store.tensor.name);
+        f(store.tensor, stored.layouts[0], result_form(value_, 0), store.tensor.name);
       else if (stored.kind == Value::Kind::operation && stored.op == Op::part)
-        f(store.tensor, stored.layouts[0], result_form(value_.op, part_index(stored)), store.tensor.name);
+        f(store.tensor, stored.layouts[0], result_form(value_, part_index(stored)), store.tensor.name);
     }
   }
 
@@ -205,7 +198,7 @@ class Checks {
   }
 
   void check_norm() const {
-    if (result_form(value_.op, 0) != OperandForm::matrix) return;
+    if (result_form(value_, 0) != OperandForm::matrix) return;
     constexpr int wanted = 16;  // whatever is declared: cuDNN 9.19 refuses such a pointer when it is executed
     each_memory([&](const Tensor& tensor, const AxisList&, OperandForm, const std::string& what) {
       if (tensor.alignment < wanted)
@@ -234,8 +227,8 @@ class Checks {
 
   // cuDNN 9.19 on an H200.
   void check_attention(const AttentionAttributes& attributes) const {
-    const std::size_t q = value_.op == Op::attention ? 0 : 1;
-    const std::int64_t queries = extent(q, 1), keys = extent(q + 1, 1);
+    const std::size_t q = value_.op == Op::attention_backward ? 1 : 0;
+    const auto [queries, keys] = longest_sequences(graph_, value_);
     const bool lengths = attributes.has(AttentionOperand::seq_len_q),
                more_queries = queries > keys && !lengths;
     if (attributes.causal == Causal::bottom_right && more_queries)
@@ -252,6 +245,11 @@ class Checks {
           "minus infinity where the mask would be, and leave causal out"};
     if (attributes.has(AttentionOperand::sink) && queries == 1 && value_.op == Op::attention)
       throw NotLowered{"a sink with a single query, which cuDNN does not take; give it two queries"};
+    if (value_.op == Op::attention_float8 && queries == 1)
+      throw NotLowered{
+          "attention_float8 with a single query, which cuDNN does not take; give it two queries"};
+    check_dropout(attributes, q);
+    check_pages(attributes, q);
     check_attention_types(q);
     if (value_.op == Op::attention_backward && queries == 1)
       throw NotLowered{
@@ -259,10 +257,27 @@ class Checks {
     check_rows();
   }
 
+  void check_dropout(const AttentionAttributes& attributes, std::size_t q) const {
+    if (!attributes.has(AttentionOperand::seed) || attributes.dropout.value == 0) return;
+    if (attributes.causal == Causal::bottom_right)
+      throw NotLowered{
+          "a bottom_right mask and dropout, which cuDNN does not take together; let a bias have minus "
+          "infinity "
+          "where the mask would be, and leave causal out"};
+    if (graph_.values[value_.inputs[q]].dtype == DType::float32)
+      throw NotLowered{"dropout of float32, whose kernels cuDNN fails to compile; cast q, k and v"};
+  }
+
+  void check_pages(const AttentionAttributes& attributes, std::size_t q) const {
+    if (!attributes.has(AttentionOperand::table_k)) return;
+    if (const std::int64_t size = extent(q + 1, 1); (size & (size - 1)) != 0)
+      throw NotLowered{text("pages of ", size, " rows, and cuDNN takes powers of 2")};
+  }
+
   /// What is aligned less has plans, and some of them end in a misaligned access.
   void check_rows() const {
     each_memory([&](const Tensor& tensor, const AxisList& layout, OperandForm form, const std::string& what) {
-      if (form != OperandForm::sequence) return;
+      if (form != OperandForm::sequence && form != OperandForm::packed_rows) return;
       std::int64_t alignment = tensor.alignment;
       for (std::size_t d = 0; d + 1 < layout.size(); ++d)
         while (layout[d] >= 0 && alignment > 1 &&
@@ -278,19 +293,13 @@ class Checks {
 
   void check_attention_types(std::size_t q) const {
     const DType dtype = graph_.values[value_.inputs[q]].dtype;
-    const bool narrow = dtype == DType::float16 || dtype == DType::bfloat16;
-    if (!narrow && (dtype != DType::float32 || value_.op == Op::attention_backward))
-      throw NotLowered{text("cuDNN computes ", name(), " of float16 and bfloat16",
-                            narrow_only() ? "" : " and float32", ", not of ", dtype, "; cast the operands")};
-    if (dtype == DType::float32 && extent(q, 2) != extent(q + 1, 2))
-      throw NotLowered{
-          text("attention of float32 with ", extent(q, 2), " heads of q and ", extent(q + 1, 2),
-               " of k, which came out wrong on a GPU; repeat k and v in memory, or cast to float16")};
+    if (!is_float8(dtype)) check_attention_dtype(q, dtype);
+    const std::int64_t whole = is_float8(dtype) ? 16 : 8;
     for (const std::size_t operand : {q, q + 2})
-      if (const std::int64_t width = extent(operand, 3); width % 8 != 0)
+      if (const std::int64_t width = extent_from_last(operand, 0); width % whole != 0)
         throw NotLowered{text(operand_name(value_, operand), " of ", name(), " has ",
-                              operand == q ? "head_dim " : "width ", width,
-                              ", and cuDNN takes multiples of 8; pad it with zeros")};
+                              operand == q ? "head_dim " : "width ", width, ", and cuDNN takes multiples of ",
+                              whole, "; pad it with zeros")};
     for (const Store& store : graph_.stores) {
       const Value& stored = graph_.values[store.value];
       if ((store.value == index_ || stored.op == Op::part) && store.tensor.dtype != stored.dtype)
@@ -300,6 +309,17 @@ class Checks {
     }
     if (graph_.compute_dtype != DType::float32)
       throw NotLowered{"cuDNN's attention accumulates in float32; leave compute_dtype at float32"};
+  }
+  void check_attention_dtype(std::size_t q, DType dtype) const {
+    const bool narrow = dtype == DType::float16 || dtype == DType::bfloat16;
+    if (!narrow && (dtype != DType::float32 || value_.op == Op::attention_backward))
+      throw NotLowered{text("cuDNN computes ", name(), " of float16 and bfloat16",
+                            narrow_only() ? "" : " and float32", ", not of ", dtype, "; cast the operands")};
+    const std::int64_t heads = extent_from_last(q, 1), heads_kv = extent_from_last(q + 1, 1);
+    if (dtype == DType::float32 && heads != heads_kv)
+      throw NotLowered{
+          text("attention of float32 with ", heads, " heads of q and ", heads_kv,
+               " of k, which came out wrong on a GPU; repeat k and v in memory, or cast to float16")};
   }
   bool narrow_only() const { return value_.op == Op::attention_backward; }
 
