@@ -370,6 +370,63 @@ std::vector<Example> pools(bool last) {
       {Op::avg_pool, order, operands, [](const Arrays& a) { return Arrays{stiletto::avg_pool(a[0], 2)}; }}};
 }
 
+// ---- block scaling, of matrices of 128 by 128
+
+constexpr std::int64_t side = 128;
+
+struct NamedFormat {
+  const char* name;
+  stiletto::BlockFormat format;
+};
+
+/// Alone, and of what a product computes.
+std::vector<Example> quantizations() {
+  std::vector<Example> result;
+  for (const auto& [name, format] : {NamedFormat{"MXFP8 e4m3", stiletto::BlockFormat::mxfp8_e4m3},
+                                     {"MXFP8 e5m2", stiletto::BlockFormat::mxfp8_e5m2},
+                                     {"MXFP4", stiletto::BlockFormat::mxfp4},
+                                     {"NVFP4", stiletto::BlockFormat::nvfp4}})
+    for (const bool product : {false, true}) {
+      auto operands = [product](DType dtype) { return Operands(product ? 2 : 1, {{side, side}, dtype}); };
+      auto call = [product, to = format](const Arrays& a) {
+        const auto q = stiletto::quantize(product ? stiletto::matmul(a[0], a[1]) : a[0], to, -1);
+        return Arrays{q.elements(), q.scales()};
+      };
+      result.push_back(
+          {Op::quantize, std::string(" to ") + name + (product ? " behind `matmul`" : ""), operands, call});
+    }
+  return result;
+}
+
+/// The dtype is that of the elements; MXFP8 and MXFP4 share what is not that.
+std::vector<Example> dequantizations() {
+  std::vector<Example> result;
+  for (const bool mx : {true, false})
+    for (const bool product : {false, true}) {
+      auto operands = [=](DType dtype) {
+        const ExampleOperand scales{{side * side / (mx ? 32 : 16)},
+                                    mx ? DType::float8_e8m0 : DType::float8_e4m3};
+        Operands list{{{side, side}, dtype}, scales};
+        if (product) list.push_back({{side, side}, dtype, {1, side}});
+        if (product) list.push_back(scales);
+        return list;
+      };
+      auto call = [=](const Arrays& a) {
+        const stiletto::BlockFormat format{a[0].dtype(), a[1].dtype(), mx ? 32 : 16};
+        const auto array = [&](std::size_t i, int axis) {
+          return stiletto::BlockscaledArray::from_parts(a[i], a[i + 1], {side, side}, format, axis);
+        };
+        return Arrays{product ? stiletto::matmul(array(0, -1), array(2, -2))
+                              : stiletto::dequantize(array(0, -1))};
+      };
+      result.push_back(
+          {Op::dequantize,
+           std::string(mx ? " of MXFP8 or MXFP4" : " of NVFP4") + (product ? " before `matmul`" : ""),
+           operands, call});
+    }
+  return result;
+}
+
 std::vector<Example> parts() {
   auto alone = [](const Arrays& a) { return Arrays{stiletto::rms_norm_with_stats(a[0], a[1]).inv_rms}; };
   return {{Op::part, " of `rms_norm` alone", norm_operands(1, 1), alone}};
@@ -386,7 +443,7 @@ const std::vector<Example>& operation_examples() {
          std::vector{leaves(), casts(), pointwise(), reductions_and_products(), attention_forward(),
                      attention_gradients(), attention_of_float8(), row_norms(), channel_norms(false),
                      channel_norms(true), convolutions(false), convolutions(true), pools(false), pools(true),
-                     parts(), layouts()})
+                     quantizations(), dequantizations(), parts(), layouts()})
       std::move(list.begin(), list.end(), std::back_inserter(result));
     std::stable_sort(result.begin(), result.end(),
                      [](const Example& a, const Example& b) { return a.op < b.op; });
