@@ -232,6 +232,7 @@ int print_cells(std::size_t first, std::size_t last) {
   const std::vector<Example>& examples = support::operation_examples();
   for (std::size_t i = first; i < last && i < examples.size(); ++i) {
     std::vector<std::string> cells;
+    cells.reserve(support_dtypes.size());
     for (const DType dtype : support_dtypes) cells.push_back(cell_of(examples[i], dtype));
     std::printf("%s\n", joined(cells, " | ").c_str());
     report(examples[i].name(), i + 1, examples.size());

@@ -264,8 +264,8 @@ std::vector<Example> attention_of_float8() {
 // ---- norms ----
 
 /// x `times` times, `vectors` vectors of its last axis, and statistics of its rows.
-MakeOperands norm_operands(std::size_t times, std::size_t vectors, std::size_t statistics = 0,
-                           bool float32_vectors = false) {
+auto norm_operands(std::size_t times, std::size_t vectors, std::size_t statistics = 0,
+                   bool float32_vectors = false) {
   return [=](DType dtype) {
     Operands result(times, {{32, 64}, dtype});
     result.resize(times + vectors, {{64}, float32_vectors ? statistics_of(dtype) : dtype});

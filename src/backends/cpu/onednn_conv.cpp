@@ -216,9 +216,8 @@ void OnednnConv::run_piece(std::size_t index, const ConvPointers& pointers, cons
   std::byte* const y_buffer = x_buffer + x_bytes;
   const std::byte* const scratchpad = scratch_bytes(ScratchPlace::workspace, call.scratchpad);
   if (filter) {
-    call.call->execute({y.input(piece.y, y_buffer),
-                        sums + static_cast<std::int64_t>(index) * weights_bytes_ / 4,
-                        x.input(piece.x, x_buffer), scratchpad});
+    float* const own = sums + static_cast<std::int64_t>(index) * weights_bytes_ / 4;
+    call.call->execute({y.input(piece.y, y_buffer), own, x.input(piece.x, x_buffer), scratchpad});
   } else if (data) {
     call.call->execute({y.input(piece.y, y_buffer), weights, x.output(piece.x, x_buffer), scratchpad});
     x.finish(piece.x, x_buffer);

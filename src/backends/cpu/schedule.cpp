@@ -149,8 +149,8 @@ class Scheduler : public MatmulPlanner::Host {
     if (e.kind == Kind::scalar || e.kind == Kind::literal) {
       StructuredStep::Operand operand;
       operand.view.dtype = DType::float64;
-      for (std::size_t i = 0; i < layout.size(); ++i) {  // zeros and full are numbers, too
-        operand.view.shape.push_back(layout[i] < 0 ? 1 : graph_.extents[static_cast<std::size_t>(layout[i])]);
+      for (const int axis : layout) {  // zeros and full are numbers, too
+        operand.view.shape.push_back(axis < 0 ? 1 : graph_.extents[static_cast<std::size_t>(axis)]);
         operand.view.strides.push_back(0);
       }
       operand.scalar = e.kind == Kind::scalar ? static_cast<int>(e.source) : -1;
