@@ -427,6 +427,31 @@ std::vector<Example> dequantizations() {
   return result;
 }
 
+/// Heads lie before rows. v of float4 has to be adjacent along its rows, of float8 it lies as cuDNN wants it.
+std::vector<Example> attention_of_blocks() {
+  std::vector<Example> result;
+  for (const bool mx : {true, false}) {
+    const Shape shape{1, 4, 128, 64};
+    auto operands = [=](DType dtype) {
+      const bool turned = dtype == DType::float4_e2m1;
+      const ExampleOperand rows{shape, dtype},
+          values{shape, dtype, turned ? Strides{4 * 128 * 64, 128 * 64, 1, 128} : Strides{}};
+      const DType scale = mx ? DType::float8_e8m0 : DType::float8_e4m3;
+      const ExampleOperand row_scales{{4 * 128 * 4}, scale}, value_scales{{4 * 128 * (mx ? 4 : 8)}, scale};
+      return Operands{rows, row_scales, rows, row_scales, values, value_scales};
+    };
+    auto call = [=](const Arrays& a) {
+      const stiletto::BlockFormat format{a[0].dtype(), a[1].dtype(), mx ? 32 : 16};
+      const auto array = [&](std::size_t i, int axis) {
+        return stiletto::BlockscaledArray::from_parts(a[i], a[i + 1], shape, format, axis);
+      };
+      return Arrays{stiletto::attention(array(0, -1), array(2, -1), array(4, -2))};
+    };
+    result.push_back({Op::attention_blockscaled, mx ? " of MXFP8 or MXFP4" : " of NVFP4", operands, call});
+  }
+  return result;
+}
+
 std::vector<Example> parts() {
   auto alone = [](const Arrays& a) { return Arrays{stiletto::rms_norm_with_stats(a[0], a[1]).inv_rms}; };
   return {{Op::part, " of `rms_norm` alone", norm_operands(1, 1), alone}};
@@ -443,7 +468,7 @@ const std::vector<Example>& operation_examples() {
          std::vector{leaves(), casts(), pointwise(), reductions_and_products(), attention_forward(),
                      attention_gradients(), attention_of_float8(), row_norms(), channel_norms(false),
                      channel_norms(true), convolutions(false), convolutions(true), pools(false), pools(true),
-                     quantizations(), dequantizations(), parts(), layouts()})
+                     quantizations(), dequantizations(), attention_of_blocks(), parts(), layouts()})
       std::move(list.begin(), list.end(), std::back_inserter(result));
     std::stable_sort(result.begin(), result.end(),
                      [](const Example& a, const Example& b) { return a.op < b.op; });

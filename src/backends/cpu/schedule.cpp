@@ -364,9 +364,15 @@ class Scheduler : public MatmulPlanner::Host {
     if (!follows_structured(index) || !runs_by_parts(loop)) return false;
     auto& step = std::get<StructuredStep>(out_.steps.back().work);
     const AxisList& layout = graph_.values[at(drafts_[index - 1].first_result).source].layouts[0];
+    std::vector<std::size_t> axes;
     for (const std::size_t axis : loop.axes)
-      step.behind_axes.push_back(
+      axes.push_back(
           static_cast<std::size_t>(std::ranges::find(layout, static_cast<int>(axis)) - layout.begin()));
+    const auto cut = [&](std::size_t axis) {
+      return cuts_axis(step.op, step.attributes, layout.size(), axis);
+    };
+    if (!std::ranges::is_partitioned(axes, cut)) return false;  // a part would be many short pieces of memory
+    step.behind_axes = std::move(axes);
     step.behind = std::move(loop);
     return true;
   }

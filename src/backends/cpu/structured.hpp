@@ -30,6 +30,7 @@ using StructuredKernel = void (*)(const Attributes& attributes, std::span<const 
 void attention(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void attention_backward(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void attention_float8(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void attention_blockscaled(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void rms_norm(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void rms_norm_backward(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void layer_norm(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
@@ -65,5 +66,7 @@ using FinishingKernel = void (*)(const Attributes&, std::span<const TensorView>,
                                  const Finish&);
 /// Null where the kernel does not tell parts.
 FinishingKernel finishing_kernel(Op op);
+/// Whether such a kernel cuts a result of `rank` axes along this one.
+bool cuts_axis(Op op, const Attributes& attributes, std::size_t rank, std::size_t axis);
 
 }  // namespace stiletto::detail::cpu

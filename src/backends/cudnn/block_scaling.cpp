@@ -124,7 +124,8 @@ class Checks {
 
 bool has_block_scaling(const CanonicalGraph& graph) {
   return std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
-    return value.kind == Value::Kind::operation && is_block_scaling(value.op);
+    return value.kind == Value::Kind::operation &&
+           (is_block_scaling(value.op) || value.op == Op::attention_blockscaled);
   });
 }
 
