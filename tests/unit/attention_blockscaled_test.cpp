@@ -7,7 +7,7 @@
 #include <random>
 
 #include "stiletto/stiletto.hpp"
-#include "support/errors.hpp"
+#include "unit/error_text.hpp"
 
 namespace {
 
@@ -111,7 +111,7 @@ TEST(AttentionBlockscaled, is_one_value_of_traces) {
 }
 
 TEST(AttentionBlockscaled, refuses_in_words) {
-  using support::expect_text;
+  using unit::expect_text;
   const BlockedQkv o = blocked({}, BlockFormat::mxfp8_e4m3);
   const auto zeros = [](const Shape& shape, const BlockFormat& format, int axis) {
     return stiletto::quantize(stiletto::zeros(shape), format, axis);
