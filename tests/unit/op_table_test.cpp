@@ -39,9 +39,8 @@ constexpr DType float8[] = {DType::float8_e4m3, DType::float8_e5m2};
 constexpr DType float4[] = {DType::float4_e2m1};
 
 std::span<const DType> dtypes_of(const OpRow& row) {
-  if (row.op == Op::dequantize) return float4;
-  const bool narrow = row.op == Op::attention_float8 || row.op == Op::attention_blockscaled;
-  return narrow ? std::span<const DType>(float8) : std::span<const DType>(plain);
+  if (row.op == Op::dequantize || row.op == Op::attention_blockscaled) return float4;
+  return row.op == Op::attention_float8 ? std::span<const DType>(float8) : std::span<const DType>(plain);
 }
 
 std::vector<const Example*> examples_of(Op op) {
@@ -61,8 +60,8 @@ void record(Recording& r, const Example& example, DType dtype) {
 /// Whether the row's type rule refuses this dtype.
 bool refuses(const OpRow& row, DType dtype) {
   const bool boolean = dtype == DType::boolean;
-  if (row.op == Op::dequantize) return dtype != DType::float4_e2m1;
-  if (row.op == Op::attention_float8 || row.op == Op::attention_blockscaled) return !detail::is_float8(dtype);
+  if (row.op == Op::dequantize || row.op == Op::attention_blockscaled) return dtype != DType::float4_e2m1;
+  if (row.op == Op::attention_float8) return !detail::is_float8(dtype);
   const bool wide = dtype == DType::int32 || dtype == DType::int64;
   if (row.op == Op::max_pool) return boolean;
   if (row.op == Op::conv) return boolean || wide;
