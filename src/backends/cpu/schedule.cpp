@@ -365,6 +365,7 @@ class Scheduler : public MatmulPlanner::Host {
     auto& step = std::get<StructuredStep>(out_.steps.back().work);
     const AxisList& layout = graph_.values[at(drafts_[index - 1].first_result).source].layouts[0];
     std::vector<std::size_t> axes;
+    axes.reserve(loop.axes.size());
     for (const std::size_t axis : loop.axes)
       axes.push_back(
           static_cast<std::size_t>(std::ranges::find(layout, static_cast<int>(axis)) - layout.begin()));
