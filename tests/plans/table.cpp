@@ -11,8 +11,9 @@ namespace cudnn = stiletto::detail::cudnn;
 const std::vector<Group>& groups() {
   static const auto& all = *new std::vector<Group>([] {
     std::vector<Group> result;
-    for (auto* part : {pointwise_groups, product_groups, reduction_groups, dtype_groups, coverage_groups,
-                       attention_groups, attention_option_groups, norm_groups, convolution_groups})
+    for (auto* part :
+         {pointwise_groups, product_groups, reduction_groups, dtype_groups, coverage_groups, attention_groups,
+          attention_option_groups, norm_groups, convolution_groups, blockscaled_groups})
       for (Group& group : part()) result.push_back(std::move(group));
     return result;
   }());

@@ -85,6 +85,7 @@ std::vector<Group> attention_groups();
 std::vector<Group> attention_option_groups();
 std::vector<Group> norm_groups();
 std::vector<Group> convolution_groups();
+std::vector<Group> blockscaled_groups();
 
 /// What this machine says to a row.
 struct Answer {

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "support/block_trial.hpp"
+#include "support/reference.hpp"
 
 namespace {
 
@@ -228,7 +229,7 @@ class BlockscaledFunctions : public testing::Test {
 };
 
 TEST_F(BlockscaledFunctions, take_several_in_containers) {
-  const auto f = [](const std::vector<BlockscaledArray>& list, const std::pair<Layer, float>& layer,
+  const auto f = [](const std::vector<BlockscaledArray>& list, const std::pair<Layer, Array>& layer,
                     const std::array<BlockscaledArray, 1>& one) {
     return std::tuple(matmul(list[0], list[1]),
                       matmul(one[0], layer.first.w) + layer.first.bias * layer.second);
@@ -338,14 +339,14 @@ TEST_F(BlockscaledFunctions, stored_and_returned) {
 }
 
 TEST_F(BlockscaledFunctions, chain_in_one_graph) {
-  const auto f = [](const BlockscaledArray& l, const BlockscaledArray& r) {
+  const Blocks u = exact_blocks(random, block_kinds[2], {32, 64}, -2);
+  const auto f = [](const BlockscaledArray& l, const BlockscaledArray& r, const BlockscaledArray& next) {
     const BlockscaledArray y = quantize(matmul(l, r), BlockFormat::mxfp8_e4m3, -1);
-    return matmul(dequantize(y, DType::float64), stiletto::transpose(dequantize(y, DType::float64)));
+    return matmul(dequantize(y, DType::float64), dequantize(next));
   };
-  const Tensor y = quantized(product, kind, -1).values();
-  Tensor wanted = support::matmul(y, transposed(y));
+  Tensor wanted = support::matmul(quantized(product, kind, -1).values(), u.values());
   wanted.dtype = DType::float64;
-  EXPECT_TRUE(exactly(stiletto::jit(f, a, b), wanted));
+  EXPECT_TRUE(exactly(stiletto::jit(f, a, b, to_blockscaled(u)), wanted));
 }
 
 TEST_F(BlockscaledFunctions, come_back_from_files) {
@@ -355,17 +356,17 @@ TEST_F(BlockscaledFunctions, come_back_from_files) {
   std::filesystem::create_directories(folder);
   const auto path = folder / "f.plan";
   const auto f = stiletto::compile(
-      [&](const BlockscaledArray& to, const BlockscaledArray& l, const Layer& r) {
-        const Array y = matmul(l, r.w);
-        quantize_into(to, y + r.bias);
-        return Result{quantize(y, BlockFormat::nvfp4, -2), matmul(l, c)};
+      [](const BlockscaledArray& to, const Narrow& pair, const Layer& layer) {
+        const Array y = matmul(pair.a, layer.w);
+        quantize_into(to, y + layer.bias);
+        return Result{quantize(y, BlockFormat::nvfp4, -2), matmul(pair.a, pair.b)};
       },
-      BlockscaledArray::empty({32, 32}, BlockFormat::mxfp4, -1), a, Layer{b, bias});
+      BlockscaledArray::empty({32, 32}, BlockFormat::mxfp4, -1), Narrow{a, c}, Layer{b, bias});
   f.save(path);
-  const auto loaded = stiletto::load<Result(BlockscaledArray, BlockscaledArray, Layer)>(path);
+  const auto loaded = stiletto::load<Result(BlockscaledArray, Narrow, Layer)>(path);
   EXPECT_EQ(loaded.graph().to_string(), f.graph().to_string());
   const auto d = BlockscaledArray::empty({32, 32}, BlockFormat::mxfp4, -1);
-  const auto [narrow, y] = loaded(d, a, Layer{b, bias});
+  const auto [narrow, y] = loaded(d, Narrow{a, c}, Layer{b, bias});
   EXPECT_TRUE(holds(d, quantized(plus(product, 4), block_kinds[2], -1)));
   EXPECT_TRUE(holds(narrow, quantized(product, block_kinds[3], -2)));
   EXPECT_TRUE(exactly(y, other));

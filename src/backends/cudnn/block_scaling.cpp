@@ -49,8 +49,10 @@ class Checks {
       for (std::size_t k = 0; k < value.arity; ++k)
         behind_product_[i] = behind_product_[i] || behind_product_[value.inputs[k]];
       check_operands(value);
-      if (value.op == Op::quantize) check_quantize(static_cast<std::uint32_t>(i));
     }
+    // Behind all operands: one that reads what quantize gives is what is wrong.
+    for (std::size_t i = 0; i < graph_.values.size(); ++i)
+      if (is_operation(graph_.values[i], Op::quantize)) check_quantize(static_cast<std::uint32_t>(i));
     for (const Store& store : graph_.stores)
       if (is_operation(graph_.values[store.value], Op::dequantize)) refuse_dequantize("stored");
   }
