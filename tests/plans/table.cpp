@@ -27,10 +27,12 @@ bool is_here(const std::string& target) {
 
 Answer ask(const Row& row, const std::string& target) {
   CompileOptions options = row.options;
-  if (!is_here(target)) options.target = Target::named(target);
+  const bool cpu = target == "cpu";
+  if (!cpu && !is_here(target)) options.target = Target::named(target);
+  const auto device = cpu ? std::optional(stiletto::Device::cpu()) : std::nullopt;
   Arrays arguments;
   for (const Operand& operand : row.operands)
-    arguments.push_back(stiletto::spec(operand.shape, operand.dtype, operand.strides));
+    arguments.push_back(stiletto::spec(operand.shape, operand.dtype, operand.strides, device));
   try {
     const auto compiled = stiletto::compile(options, row.function, arguments);
     return {true, compiled.workspace(), compiled.graph().to_string()};

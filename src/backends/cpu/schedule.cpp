@@ -23,6 +23,7 @@ struct Draft {
   LoopRequest loop;
   Step other;                          // not a loop
   std::vector<std::uint32_t> results;  // of that: the expressions that it leaves in memory
+  std::uint32_t first_result = 0;      // of a structured operation: its expression, whether in memory or not
 };
 
 class Scheduler : public MatmulPlanner::Host {
@@ -32,16 +33,16 @@ class Scheduler : public MatmulPlanner::Host {
         expressions_(expand(graph)),
         resident_(expressions_.list.size()),
         writer_(expressions_.list.size()),
-        step_of_(expressions_.list.size(), -1) {}
+        step_of_(expressions_.list.size(), -1),
+        products_(graph_, expressions_, uses_, *this) {}
 
   Schedule run() {
     place_tensors();
     find_uses();
-    MatmulPlanner products(graph_, expressions_, uses_, *this);
     for (std::uint32_t i = 0; i < expressions_.list.size(); ++i) {
       if (uses_[i].empty()) continue;
       if (at(i).kind == Kind::reduce) place_reduction(i);
-      if (at(i).kind == Kind::matmul) products.plan(i);
+      if (at(i).kind == Kind::matmul) products_.plan(i);
       if (at(i).kind == Kind::structured) place_structured(i);
     }
     for (std::uint32_t s = 0; s < graph_.stores.size(); ++s)
@@ -118,6 +119,7 @@ class Scheduler : public MatmulPlanner::Host {
       if (at(p).kind == Kind::part && at(p).inputs[0] == s && !uses_[p].empty())
         result(p, std::get<PartAttributes>(graph_.values[at(p).source].attributes).index);
     new_step({std::move(step)});
+    drafts_.back().first_result = s;
     for (const auto& [expression, memory] : wanted) leaves(expression, memory);
   }
   bool is_part_of(const Use& use, std::uint32_t s) const {
@@ -147,8 +149,8 @@ class Scheduler : public MatmulPlanner::Host {
     if (e.kind == Kind::scalar || e.kind == Kind::literal) {
       StructuredStep::Operand operand;
       operand.view.dtype = DType::float64;
-      for (std::size_t i = 0; i < layout.size(); ++i) {  // zeros and full are numbers, too
-        operand.view.shape.push_back(layout[i] < 0 ? 1 : graph_.extents[static_cast<std::size_t>(layout[i])]);
+      for (const int axis : layout) {  // zeros and full are numbers, too
+        operand.view.shape.push_back(axis < 0 ? 1 : graph_.extents[static_cast<std::size_t>(axis)]);
         operand.view.strides.push_back(0);
       }
       operand.scalar = e.kind == Kind::scalar ? static_cast<int>(e.source) : -1;
@@ -170,7 +172,8 @@ class Scheduler : public MatmulPlanner::Host {
     return viewed(*resident_[expression], layout);
   }
 
-  /// The memory of the result's only store, where a kernel can write that; else some of its own.
+  /// The memory of the result's only store, where a kernel can write that, or of the output that it becomes;
+  /// else some of its own.
   Memory memory_of_result(std::uint32_t expression, const Value& value, const std::vector<Use>& uses) {
     if (uses.size() == 1 && uses[0].store && !written_[uses[0].index]) {
       const Store& store = graph_.stores[uses[0].index];
@@ -181,10 +184,12 @@ class Scheduler : public MatmulPlanner::Host {
         return memory_of_store(graph_, uses[0].index);
       }
     }
+    const DType dtype = native_dtype(at(expression).held);
+    if (const auto landing = products_.landing(expression, dtype)) return *landing;
     std::vector<std::size_t> axes;
     for (const int axis : value.layouts[0])
       if (axis >= 0) axes.push_back(static_cast<std::size_t>(axis));
-    return temporary(native_dtype(at(expression).held), axes);
+    return temporary(dtype, axes);
   }
 
   void place_tensors() {
@@ -339,14 +344,50 @@ class Scheduler : public MatmulPlanner::Host {
     return result;
   }
 
+  /// Whether the loop of this draft is all about the first result of the structured step before it, as far as
+  /// that step is concerned at all.
+  bool follows_structured(std::size_t index) const {
+    if (index == 0 || drafts_[index - 1].is_loop || !drafts_[index].is_loop) return false;
+    const auto* const step = std::get_if<StructuredStep>(&drafts_[index - 1].other.work);
+    if (step == nullptr || finishing_kernel(step->op) == nullptr) return false;
+    const std::uint32_t value = drafts_[index - 1].first_result;
+    const LoopRequest& loop = drafts_[index].loop;
+    if (loop.space != at(value).axes) return false;
+    std::set<std::uint32_t> needed;
+    for (const Root& root : loop.roots) needed.merge(barriers(root.expression));
+    std::erase_if(needed, [&](std::uint32_t b) { return step_of_[b] != static_cast<int>(index) - 1; });
+    return needed == std::set{value};
+  }
+
+  /// The loop runs on each part of the result that the last step tells.
+  bool attach(std::size_t index, Loop& loop) {
+    if (!follows_structured(index) || !runs_by_parts(loop)) return false;
+    auto& step = std::get<StructuredStep>(out_.steps.back().work);
+    const AxisList& layout = graph_.values[at(drafts_[index - 1].first_result).source].layouts[0];
+    std::vector<std::size_t> axes;
+    axes.reserve(loop.axes.size());
+    for (const std::size_t axis : loop.axes)
+      axes.push_back(
+          static_cast<std::size_t>(std::ranges::find(layout, static_cast<int>(axis)) - layout.begin()));
+    const auto cut = [&](std::size_t axis) {
+      return cuts_axis(step.op, step.attributes, layout.size(), axis);
+    };
+    if (!std::ranges::is_partitioned(axes, cut)) return false;  // a part would be many short pieces of memory
+    step.behind_axes = std::move(axes);
+    step.behind = std::move(loop);
+    return true;
+  }
+
   Schedule build() {
     out_.step_of_value = steps_of_values();
+    std::vector<std::size_t> step_of_draft;
     for (std::size_t index = 0; index < drafts_.size(); ++index) {
       Draft& draft = drafts_[index];
       if (!draft.is_loop) {
         if (const auto* product = std::get_if<MatmulStep>(&draft.other.work))
           out_.areas = std::max(out_.areas, static_cast<std::int64_t>(product->matmul->workspace()));
         out_.steps.push_back(std::move(draft.other));
+        step_of_draft.push_back(out_.steps.size() - 1);
         continue;
       }
       std::vector<const Memory*> visible = resident_;
@@ -354,9 +395,14 @@ class Scheduler : public MatmulPlanner::Host {
         if (writer_[i] && *writer_[i] >= index) visible[i] = nullptr;  // it is not there yet
       for (std::uint32_t r : draft.loop.reductions) visible[r] = nullptr;
       Loop loop = build_loop(graph_, expressions_, draft.loop, visible);
-      out_.areas = std::max(out_.areas, loop.workspace());
-      out_.steps.push_back({std::move(loop)});
+      if (!attach(index, loop)) {
+        out_.areas = std::max(out_.areas, loop.workspace());
+        out_.steps.push_back({std::move(loop)});
+      }
+      step_of_draft.push_back(out_.steps.size() - 1);
     }
+    for (std::size_t& step : out_.step_of_value)
+      if (step != no_step) step = step_of_draft[step];
     return std::move(out_);
   }
 
@@ -369,6 +415,7 @@ class Scheduler : public MatmulPlanner::Host {
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> written_;  // stores that a product writes itself
   std::vector<Draft> drafts_;
+  MatmulPlanner products_;
   Schedule out_;
 };
 

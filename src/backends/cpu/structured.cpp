@@ -45,4 +45,23 @@ StructuredKernel structured_kernel(Op op) {
   }
 }
 
+/// Convolutions into samples and rows, norms into what they do not sum over.
+bool cuts_axis(Op op, const Attributes& attributes, std::size_t rank, std::size_t axis) {
+  if (op == Op::conv) return axis == 0 || axis == 2;
+  return axis + std::get<NormAttributes>(attributes).axes < rank;
+}
+
+FinishingKernel finishing_kernel(Op op) {
+  switch (op) {
+    case Op::conv:
+      return conv;
+    case Op::rms_norm:
+      return rms_norm;
+    case Op::layer_norm:
+      return layer_norm;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace stiletto::detail::cpu
