@@ -1,63 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// Public fault reports about block scaling: batch strides of scales, and how scales are rounded. Of GPUs only
-// Blackwell computes it, so these run on the CPU; tests/plans has the plans.
+// Public fault reports about block-scaled types: where the scales of a batch lie, and how scales are rounded.
 #include <gtest/gtest.h>
 
-#include <vector>
-
-#include "stiletto/stiletto.hpp"
+#include "support/block_trial.hpp"
+#include "support/operations.hpp"
 
 namespace {
 
-using stiletto::Array;
-using stiletto::BlockFormat;
-using stiletto::BlockscaledArray;
-using stiletto::DType;
+using namespace support;
+using stiletto::dequantize;
+using stiletto::quantize;
 
-/// Elements of 1 whose scales are 2^0 in the first batch entry and 2^3 in the second.
-BlockscaledArray ones_by_batch(std::int64_t rows, std::int64_t columns, int axis) {
-  const Array elements = stiletto::cast(stiletto::ones({2, rows, columns}), DType::float8_e4m3);
-  const std::int64_t lines = axis == -1 ? rows : columns, blocks = (axis == -1 ? columns : rows) / 32;
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(2 * lines * blocks), 127);
-  std::fill(codes.begin() + static_cast<std::ptrdiff_t>(codes.size() / 2), codes.end(), std::uint8_t{130});
-  const stiletto::Shape plain =
-      axis == -1 ? stiletto::Shape{2, lines, blocks} : stiletto::Shape{2, blocks, lines};
-  return BlockscaledArray::from_plain_parts(elements, stiletto::from_data<std::uint8_t>(codes, plain),
-                                            {2, rows, columns}, BlockFormat::mxfp8_e4m3, axis);
+constexpr BlockFormat mxfp8 = BlockFormat::mxfp8_e4m3;
+
+/// Ones, under scales of 1 in the first matrix of two and of 8 in the second.
+Blocks ones_under_two_scales(const Extents& shape, int axis) {
+  Blocks blocks = blocks_of(block_kinds[0], shape, axis);
+  for (auto& code : blocks.codes) code = 0x38;
+  for (std::size_t i = 0; i < blocks.scales.size(); ++i)
+    blocks.scales[i] = i < blocks.scales.size() / 2 ? 127 : 130;
+  return blocks;
 }
 
+// The scales' batch stride has n in it, not m.
 TEST(PublicCases, case_27) {
-  const BlockscaledArray a = ones_by_batch(128, 128, -1), b = ones_by_batch(128, 256, -2);
+  const BlockscaledArray a = to_blockscaled(ones_under_two_scales({2, 128, 128}, -1)),
+                         b = to_blockscaled(ones_under_two_scales({2, 128, 256}, -2));
+  ASSERT_EQ(b.scale_at({1, 3, 255}), 8);
   const auto f = [](const BlockscaledArray& x, const BlockscaledArray& y) { return stiletto::matmul(x, y); };
-  for (const Array& made : {f(a, b), stiletto::jit(f, a, b), stiletto::compile(f, a, b)(a, b)}) {
-    const auto values = made.to_vector<float>();
-    ASSERT_EQ(values.size(), 2U * 128 * 256);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      ASSERT_EQ(values[i], i < values.size() / 2 ? 128 : 8192) << i;
-  }
+  const Tensor expected = tabulate(DType::float32, {2, 128, 256},
+                                   [](const Extents& i) { return i[0] == 0 ? Real{128} : Real{8192}; });
+  EXPECT_TRUE(agrees(stiletto::jit(f, a, b), expected, {.exact = true}));
+  EXPECT_TRUE(agrees(stiletto::compile(f, a, b)(a, b), expected, {.exact = true}));
+  EXPECT_TRUE(agrees(f(a, b), expected, {.exact = true}));
 }
 
+// A scale is rounded up, so that the largest element does not saturate: 957 becomes 960, not 896.
 TEST(PublicCases, case_138) {
-  std::vector<float> block(32, 1);
-  block[3] = 960;
-  block[17] = -957;
-  const BlockscaledArray made =
-      stiletto::quantize(stiletto::from_data<float>(block, {1, 32}), BlockFormat::mxfp8_e4m3, -1);
-  EXPECT_EQ(made.scale_at({0, 0}), 4);
-  const auto values = stiletto::dequantize(made).to_vector<float>();
-  EXPECT_EQ(values[3], 960);
-  EXPECT_EQ(values[17], -960);
-  EXPECT_EQ(values[0], 1);
+  Tensor x(DType::float32, {1, 32});
+  for (std::size_t i = 0; i < 32; ++i) x.values[i] = static_cast<Real>(i);
+  x.values[5] = 957;
+  for (const Real largest : {Real{957}, Real{-960}}) {
+    x.values[9] = largest;
+    const BlockscaledArray q = quantize(to_array(x), mxfp8, -1);
+    EXPECT_EQ(q.scale_at({0, 0}), 4);
+    EXPECT_EQ(read(dequantize(q)).values[5], 960);
+    const auto f = [](const Array& v) { return dequantize(quantize(v, mxfp8, -1)); };
+    EXPECT_EQ(read(stiletto::jit(f, to_array(x))).values[5], 960);
+  }
 }
 
+// The largest magnitude is taken in float32: in bfloat16 448.5 would be 448, and the scale 1.
 TEST(PublicCases, case_140) {
-  for (const DType dtype : {DType::float32, DType::float64}) {
-    const Array block = stiletto::full({1, 32}, 448.5, dtype);
-    EXPECT_EQ(stiletto::quantize(block, BlockFormat::mxfp8_e4m3, -1).scale_at({0, 0}), 2);
-  }
-  // bfloat16 has no 448.5; 448 needs no larger scale.
-  const Array rounded = stiletto::full({1, 32}, 448, DType::bfloat16);
-  EXPECT_EQ(stiletto::quantize(rounded, BlockFormat::mxfp8_e4m3, -1).scale_at({0, 0}), 1);
+  const Tensor x = tabulate(DType::float32, {1, 32}, [](const Extents& i) { return i[1] == 3 ? 448.5L : 1; });
+  const BlockscaledArray q = quantize(to_array(x), mxfp8, -1);
+  EXPECT_EQ(q.scale_at({0, 0}), 2);
+  const auto f = [](const Array& v) { return quantize(v * 1.0F, mxfp8, -1); };
+  EXPECT_EQ(stiletto::jit(f, to_array(x)).scale_at({0, 0}), 2);
+  // So it is behind a product of bfloat16, whose sum is 448.5.
+  const Tensor left = tabulate(DType::bfloat16, {1, 2}, [](const Extents&) { return 1; }),
+               right = tabulate(DType::bfloat16, {2, 32},
+                                [](const Extents& i) { return i[0] == 0 ? 448 : 0.5L; });
+  const auto product = [](const Array& a, const Array& b) {
+    return quantize(stiletto::matmul(a, b), mxfp8, -1);
+  };
+  EXPECT_EQ(stiletto::jit(product, to_array(left), to_array(right)).scale_at({0, 0}), 2);
 }
 
 }  // namespace
