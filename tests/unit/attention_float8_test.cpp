@@ -39,6 +39,55 @@ TEST(AttentionFloat8, rounds_what_is_stored) {
         }
 }
 
+Tensor stored(const Float8Attention& computed) {
+  Tensor out = computed.output.out;
+  for (Real& value : out.values) value = round_float(value, out.dtype);
+  return out;
+}
+
+/// What the CPU computes and what cuDNN does are both the exact result but for roundings, and an attention
+/// that is wrong by little is not: what tests on a GPU compare with tells them apart.
+TEST(AttentionFloat8, roundings_explain_what_is_stored_and_nothing_else) {
+  using enum Float8Between;
+  const Factors f{0.5F, 2, 0.25F, 1.0F / 256, 256, 32};
+  for (const DType dtype : {DType::float8_e4m3, DType::float8_e5m2}) {
+    SCOPED_TRACE(stiletto::to_string(dtype));
+    const Trial t = random_trial(91, dtype, {1, 40, 4, 64}, {1, 48, 2, 64});
+    const auto reference = [&](const AttentionInput& in, Float8Between between, bool exact) {
+      return float8_attention_reference(in, f, between, exact);
+    };
+    const Float8Attention exact = reference(t.input, exponentials, true);
+    const auto made = stiletto::attention_float8(t.arrays[0], t.arrays[1], t.arrays[2], f.arrays());
+    EXPECT_TRUE(rounds_to(read(made.out), reference(t.input, probabilities, true)));
+    EXPECT_TRUE(rounds_to(stored(reference(t.input, exponentials, false)), exact));
+    const auto expect_wrong = [&](const char* what, auto change) {
+      AttentionInput wrong = t.input;
+      change(wrong);
+      EXPECT_FALSE(rounds_to(stored(reference(wrong, exponentials, false)), exact)) << what;
+    };
+    expect_wrong("a key is missing", [](AttentionInput& in) { in.len_q = {40}, in.len_kv = {47}; });
+    expect_wrong("a query is missing", [](AttentionInput& in) { in.len_q = {39}, in.len_kv = {48}; });
+    expect_wrong("another scale", [](AttentionInput& in) { in.scale *= 2; });
+    expect_wrong("another descale_v", [](AttentionInput& in) {
+      for (Real& value : in.v.values) value *= 0.8L;
+    });
+    expect_wrong("a mask", [](AttentionInput& in) { in.causal = Causal::bottom_right; });
+    expect_wrong("rows of v one further", [](AttentionInput& in) {
+      std::rotate(in.v.values.begin(), in.v.values.begin() + in.v.shape[2] * in.v.shape[3],
+                  in.v.values.end());
+    });
+    expect_wrong("heads of v in another order", [](AttentionInput& in) {
+      for (std::int64_t j = 0; j < in.seq_kv(); ++j)
+        std::swap_ranges(vector_of(in.v, 0, j, 0), vector_of(in.v, 0, j, 1), vector_of(in.v, 0, j, 1));
+    });
+    Tensor one = stored(exact);
+    EXPECT_TRUE(rounds_to(one, exact));
+    Real& largest = *std::max_element(one.values.begin(), one.values.end());
+    largest = -largest;
+    EXPECT_FALSE(rounds_to(one, exact)) << "one element";
+  }
+}
+
 /// Three keys of weight 1/3, which is not a float8, and values of 1: every step is exact.
 std::vector<Real> of_thirds(DType dtype, const Factors& f) {
   const Tensor zeros(dtype, {1, 2, 1, 16});
