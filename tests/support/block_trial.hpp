@@ -100,6 +100,7 @@ inline Blocks quantized(const Tensor& x, const BlockKind& kind, int axis) {
   Blocks result = blocks_of(kind, x.shape, axis);
   result.for_each_block([&](std::size_t scale, const auto& elements) {
     std::vector<double> block;
+    block.reserve(elements.size());
     for (const std::size_t e : elements) block.push_back(static_cast<double>(x.values[e]));
     const auto made = block_reference::quantize_block(std::span<const double>(block), kind.reference);
     for (std::size_t i = 0; i < elements.size(); ++i) result.codes[elements[i]] = made.codes[i];

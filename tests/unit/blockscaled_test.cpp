@@ -67,7 +67,9 @@ TEST(Blockscaled, tells_what_it_is) {
 }
 
 TEST(Blockscaled, is_a_handle) {
-  const BlockscaledArray a = quantize(stiletto::full({4, 32}, 3.0F), BlockFormat::mxfp8_e4m3, -1), same = a;
+  const BlockscaledArray a = quantize(stiletto::full({4, 32}, 3.0F), BlockFormat::mxfp8_e4m3, -1);
+  BlockscaledArray same;
+  same = a;
   quantize_into(same, stiletto::full({4, 32}, 5.0F));
   EXPECT_EQ(dequantize(a).at<float>({3, 31}), 5);
   EXPECT_EQ(a.to(stiletto::Device::cpu()).elements().raw_data(), a.elements().raw_data());
