@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention, convolution and layer_norm of float32 against oneDNN called directly, in one process, whose
-// results are compared first. Both sides write memory that exists already. oneDNN's attention is three
-// primitives: product, softmax, product; its convolution reads filters, and in one case images, in the format
-// that it likes best, to which they are brought beforehand.
+// Attention, convolution and layer_norm of float32, the latter two with what follows them in a network, too,
+// against oneDNN called directly, in one process, whose results are compared first. Both sides write memory
+// that exists already. oneDNN's attention is three primitives: product, softmax, product; its convolution
+// reads filters, and in one case images, in the format that it likes best, to which they are brought
+// beforehand.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <unordered_map>
 
 #include <dnnl.hpp>
 
@@ -125,12 +127,13 @@ BENCHMARK(attention_onednn)->UseRealTime()->Unit(benchmark::kMicrosecond);
 constexpr std::int64_t images = 8, channels = 64, extent = 56, window = 3;
 
 struct ConvArrays {
-  st::Array x, w, y;
+  st::Array x, w, y, residual, bias = random_normal({channels, 1, 1}, 4);
 
   explicit ConvArrays(bool channels_last)
       : x(laid({images, channels, extent, extent}, 1, channels_last)),
         w(laid({channels, channels, window, window}, 2, channels_last)),
-        y(laid({images, channels, extent, extent}, 3, channels_last)) {}
+        y(laid({images, channels, extent, extent}, 3, channels_last)),
+        residual(laid({images, channels, extent, extent}, 5, channels_last)) {}
 
  private:
   static st::Array laid(const st::Shape& shape, unsigned seed, bool channels_last) {
@@ -156,23 +159,60 @@ void conv_stiletto(benchmark::State& state, bool channels_last) {
 BENCHMARK_CAPTURE(conv_stiletto, channels_first, false)->UseRealTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(conv_stiletto, channels_last, true)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
-dnnl::convolution_forward::primitive_desc conv_primitive(const OneDnn& on, Tag images_as, Tag filters_as) {
+/// A layer of a network: a bias, what came before it, relu.
+st::Array layer(const st::Array& x, const st::Array& w, const st::Array& bias, const st::Array& residual) {
+  return st::relu(st::conv(x, w, {.pre_padding = 1}) + bias + residual);
+}
+
+void conv_layer_stiletto(benchmark::State& state, bool channels_last) {
+  const ConvArrays a(channels_last);
+  const auto f = st::compile([](const st::Array& x, const st::Array& w, const st::Array& bias,
+                                const st::Array& residual) { return layer(x, w, bias, residual); },
+                             a.x, a.w, a.bias, a.residual);
+  for (auto _ : state) benchmark::DoNotOptimize(f(a.x, a.w, a.bias, a.residual));
+  conv_flops(state);
+}
+BENCHMARK_CAPTURE(conv_layer_stiletto, channels_first, false)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(conv_layer_stiletto, channels_last, true)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+/// With `as_layer` bias, residual and relu are fused by oneDNN.
+dnnl::convolution_forward::primitive_desc conv_primitive(const OneDnn& on, Tag images_as, Tag filters_as,
+                                                         bool as_layer) {
   const dnnl::memory::dims shape{images, channels, extent, extent};
+  const Descriptor image(shape, f32, images_as),
+      filter({channels, channels, window, window}, f32, filters_as);
+  if (!as_layer)
+    return {on.engine,
+            dnnl::prop_kind::forward_inference,
+            dnnl::algorithm::convolution_direct,
+            image,
+            filter,
+            image,
+            {1, 1},
+            {1, 1},
+            {1, 1}};
+  dnnl::post_ops post;
+  post.append_binary(dnnl::algorithm::binary_add, image);
+  post.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+  dnnl::primitive_attr attributes;
+  attributes.set_post_ops(post);
   return {on.engine,
           dnnl::prop_kind::forward_inference,
           dnnl::algorithm::convolution_direct,
-          Descriptor(shape, f32, images_as),
-          Descriptor({channels, channels, window, window}, f32, filters_as),
-          Descriptor(shape, f32, images_as),
+          image,
+          filter,
+          {{channels}, f32, Tag::a},
+          image,
           {1, 1},
           {1, 1},
-          {1, 1}};
+          {1, 1},
+          attributes};
 }
 
-void conv_onednn(benchmark::State& state, bool channels_last, Tag images_as, Tag filters_as) {
+void conv_onednn(benchmark::State& state, bool channels_last, Tag images_as, Tag filters_as, bool as_layer) {
   const ConvArrays a(channels_last);
   OneDnn on;
-  const auto primitive = conv_primitive(on, images_as, filters_as);
+  const auto primitive = conv_primitive(on, images_as, filters_as, as_layer);
   const dnnl::convolution_forward conv(primitive);
   const Tag lies = channels_last ? Tag::acdb : Tag::abcd;
   const auto given = [&](const st::Array& array) {
@@ -180,27 +220,45 @@ void conv_onednn(benchmark::State& state, bool channels_last, Tag images_as, Tag
     return on.memory(Descriptor({shape[0], shape[1], shape[2], shape[3]}, f32, lies), array);
   };
   dnnl::memory x(primitive.src_desc(), on.engine), w(primitive.weights_desc(), on.engine),
-      y(primitive.dst_desc(), on.engine), x_given = given(a.x), w_given = given(a.w), y_given = given(a.y);
+      y(primitive.dst_desc(), on.engine), x_given = given(a.x), w_given = given(a.w), y_given = given(a.y),
+                                          residual = given(a.residual),
+                                          bias = on.memory({{channels}, f32, Tag::a}, a.bias);
   dnnl::reorder(x_given, x).execute(on.stream, x_given, x);
   dnnl::reorder(w_given, w).execute(on.stream, w_given, w);
+  std::unordered_map<int, dnnl::memory> arguments{
+      {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}};
+  if (as_layer) {
+    arguments.insert({DNNL_ARG_BIAS, bias});
+    arguments.insert({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, residual});
+  }
   const auto run = [&] {
-    conv.execute(on.stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
+    conv.execute(on.stream, arguments);
     on.stream.wait();
   };
   run();
   dnnl::reorder(y, y_given).execute(on.stream, y, y_given);
   on.stream.wait();
-  if (!agree(state, st::conv(a.x, a.w, {.pre_padding = 1}), a.y)) return;
+  const st::Array ours = as_layer ? st::jit([](const st::Array& i, const st::Array& f, const st::Array& b,
+                                               const st::Array& r) { return layer(i, f, b, r); },
+                                            a.x, a.w, a.bias, a.residual)
+                                  : st::conv(a.x, a.w, {.pre_padding = 1});
+  if (!agree(state, ours, a.y)) return;
   for (auto _ : state) run();
   conv_flops(state);
 }
-BENCHMARK_CAPTURE(conv_onednn, channels_first, false, Tag::abcd, Tag::any)
+BENCHMARK_CAPTURE(conv_onednn, channels_first, false, Tag::abcd, Tag::any, false)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(conv_onednn, channels_last, true, Tag::acdb, Tag::any)
+BENCHMARK_CAPTURE(conv_onednn, channels_last, true, Tag::acdb, Tag::any, false)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(conv_onednn, own_formats, false, Tag::any, Tag::any)
+BENCHMARK_CAPTURE(conv_onednn, own_formats, false, Tag::any, Tag::any, false)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(conv_onednn, layer_channels_first, false, Tag::abcd, Tag::any, true)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(conv_onednn, layer_channels_last, true, Tag::acdb, Tag::any, true)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
@@ -227,6 +285,20 @@ void layer_norm_stiletto(benchmark::State& state) {
   norm_bytes(state);
 }
 BENCHMARK(layer_norm_stiletto)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+/// With what follows it: silu, and a product with another array.
+void norm_layer_stiletto(benchmark::State& state) {
+  const std::int64_t many = state.range(0);
+  const st::Array x = random_normal({many, columns}, 1), scale = random_normal({columns}, 2),
+                  bias = random_normal({columns}, 3), gate = random_normal({many, columns}, 4);
+  const auto f = st::compile([](const st::Array& a, const st::Array& s, const st::Array& b,
+                                const st::Array& g) { return st::silu(st::layer_norm(a, s, b)) * g; },
+                             x, scale, bias, gate);
+  for (auto _ : state) benchmark::DoNotOptimize(f(x, scale, bias, gate));
+  state.counters["GB/s"] = benchmark::Counter(12e-9 * static_cast<double>(many * columns),
+                                              benchmark::Counter::kIsIterationInvariantRate);
+}
+BENCHMARK(norm_layer_stiletto)->Arg(4096)->Arg(16384)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 void layer_norm_onednn(benchmark::State& state) {
   const NormArrays a;

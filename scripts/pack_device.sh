@@ -28,6 +28,7 @@ stiletto_cases_tests tests/stiletto_cases_tests
 stiletto_plans_tests tests/stiletto_plans_tests
 stiletto_dlpack_bridge tests/libstiletto_dlpack_bridge.so
 stiletto_gpu_benchmarks benchmarks/stiletto_gpu_benchmarks
+stiletto_timed_calls benchmarks/stiletto_timed_calls
 digits examples/digits/digits
 minilm examples/minilm/minilm"
 

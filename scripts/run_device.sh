@@ -159,7 +159,7 @@ for suite in ${alone[@]+"${alone[@]}"}; do
       command="./stiletto_gpu_benchmarks --benchmark_out=benchmarks.json --benchmark_out_format=json" ;;
     frameworks)
       limit=480
-      command="python3 $ROOT/benchmarks/compare_frameworks.py --json frameworks.json" ;;
+      command="python3 $ROOT/benchmarks/compare_frameworks.py --device cuda --seconds 140 --json frameworks.json" ;;
     digits) command="./digits --ascii --device cuda" ;;
     minilm) command="env STILETTO_DEVICE=cuda python3 $ROOT/examples/minilm/test/check.py ./minilm --time" ;;
     sanitize)

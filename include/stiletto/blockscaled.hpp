@@ -6,6 +6,7 @@
 #include "stiletto/device.hpp"
 #include "stiletto/dtype.hpp"
 #include "stiletto/export.hpp"
+#include "stiletto/nn.hpp"
 
 namespace stiletto {
 
@@ -54,7 +55,8 @@ class STILETTO_API BlockscaledArray {
 
   const Shape& shape() const;
   BlockFormat format() const;
-  int axis() const;  ///< the blocked one, counted from the front
+  /// The blocked one, counted from the front; of 0 by 0 elements, which have no scales to tell, the last.
+  int axis() const;
   int rank() const;
   Device device() const;
   bool is_traced() const;
@@ -113,5 +115,15 @@ STILETTO_API void matmul_into(const Array& c, const BlockscaledArray& a, const A
                               double beta = 0);
 STILETTO_API void matmul_into(const Array& c, const Array& a, const BlockscaledArray& b, double alpha = 1,
                               double beta = 0);
+
+/// attention over operands of one format: q (batch, heads, seq_q, head_dim) and k (batch, heads_kv, seq_kv,
+/// head_dim) blocked along −1, v (batch, heads_kv, seq_kv, width) along −2, so that both products sum over
+/// blocks. Heads lie before rows, because each head is a matrix whose scales are tiled by themselves. Of the
+/// options scale, causal masks, a window and lengths. out is float32 (batch, seq_q, heads, width). On GPUs in
+/// MXFP8 alone, with v adjacent along its width.
+STILETTO_API Array attention(const BlockscaledArray& q, const BlockscaledArray& k, const BlockscaledArray& v,
+                             const AttentionOptions& = {});
+STILETTO_API AttentionResult attention_with_stats(const BlockscaledArray& q, const BlockscaledArray& k,
+                                                  const BlockscaledArray& v, const AttentionOptions& = {});
 
 }  // namespace stiletto

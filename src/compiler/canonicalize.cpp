@@ -428,7 +428,7 @@ class Canonicalizer : private ValueTable {
     const auto* part = std::get_if<PartAttributes>(&n.attributes);
     if (part == nullptr || part->index != 1) return false;
     const Op op = node(n.inputs[0]).op;
-    return op == Op::attention || op == Op::attention_float8;
+    return op == Op::attention || op == Op::attention_float8 || op == Op::attention_blockscaled;
   }
 
   /// The constant that a sum over no elements is. `no_fold` asks for beta·c.

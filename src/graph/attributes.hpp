@@ -65,8 +65,9 @@ enum class AttentionOperand : std::uint8_t {
 
 /// attention: q, k, v, scale, then the AttentionOperands. Results: out, stats. Packed: q, k and v have
 /// rank 3. attention_float8: q, k, v, scale, descale_q, descale_k, descale_v, descale_s, scale_s, scale_out,
-/// then lengths. Results: out, stats, amax_s, amax_out. attention_backward: d_out, q, k, v, out, stats,
-/// scale, then the same. Results: dq, dk, dv, dbias, dsink.
+/// then lengths. Results: out, stats, amax_s, amax_out. attention_blockscaled: the elements of q, k and v,
+/// heads before rows, scale, their scales, then lengths. Results: out, stats. attention_backward: d_out, q,
+/// k, v, out, stats, scale, then the same. Results: dq, dk, dv, dbias, dsink.
 struct AttentionAttributes {
   Causal causal = Causal::none;
   std::uint32_t operands = 0;  // bit i: the AttentionOperand i is there
@@ -118,9 +119,9 @@ struct PartAttributes {
   bool operator==(const PartAttributes&) const = default;
 };
 
-using Attributes = std::variant<std::monostate, LeafAttributes, ViewAttributes, CoefficientAttributes,
-                                ReductionAttributes, MatmulAttributes, PermuteAttributes, AttentionAttributes,
-                                NormAttributes, ConvAttributes, PoolAttributes, BlockAttributes,
-                                PartAttributes>;
+using Attributes =
+    std::variant<std::monostate, LeafAttributes, ViewAttributes, CoefficientAttributes, ReductionAttributes,
+                 MatmulAttributes, PermuteAttributes, AttentionAttributes, NormAttributes, ConvAttributes,
+                 PoolAttributes, BlockAttributes, PartAttributes>;
 
 }  // namespace stiletto::detail

@@ -78,6 +78,7 @@ enum class Op : std::uint8_t {
   attention,
   attention_backward,
   attention_float8,
+  attention_blockscaled,
   rms_norm,
   rms_norm_backward,
   layer_norm,

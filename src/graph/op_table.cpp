@@ -79,6 +79,7 @@ constexpr std::array<OpRow, op_count> table{{
     {Op::attention, "attention", 4, structured},
     {Op::attention_backward, "attention_backward", 7, structured},
     {Op::attention_float8, "attention_float8", 10, structured},
+    {Op::attention_blockscaled, "attention_blockscaled", 7, structured},
     {Op::rms_norm, "rms_norm", 2, structured},
     {Op::rms_norm_backward, "rms_norm_backward", 4, structured},
     {Op::layer_norm, "layer_norm", 3, structured},

@@ -44,6 +44,7 @@ inline const OpRow& row_of(Op op) { return op_rows[static_cast<std::size_t>(op)]
 constexpr std::size_t results_of(Op op) {
   switch (op) {
     case Op::attention:
+    case Op::attention_blockscaled:
     case Op::rms_norm:
     case Op::quantize:
       return 2;

@@ -25,6 +25,9 @@ AttentionOperands attention_operands(const Array& q, const Array& k, const Array
 void check_one_dtype(const AttentionOperands& operands);
 void check_options(const AttentionOptions& options, const AttentionOperands& operands);
 
+/// ShapeError for what attention of narrow operands does not take; `instead` is the way out.
+void refuse_options(const AttentionOptions& options, const char* name, const char* instead);
+
 /// A float32, or an int64, of one element.
 void check_one_element(const Array& array, DType dtype, const char* name, const char* what);
 void require_shape(const ArrayBody& body, const Shape& shape, const char* name, const char* what);

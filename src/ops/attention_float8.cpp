@@ -9,20 +9,9 @@ namespace {
 
 constexpr const char* name = "attention_float8";
 
-void refuse_options(const AttentionOptions& options) {
-  const std::pair<bool, const char*> refused[] = {{options.bias.has_value(), "bias"},
-                                                  {options.sink.has_value(), "sink"},
-                                                  {options.dropout.has_value(), "dropout"},
-                                                  {options.packed.has_value(), "packed"},
-                                                  {options.paged.has_value(), "paged"}};
-  for (const auto& [given, what] : refused)
-    if (given)
-      throw_shape(name, "does not take ", what, "; leave it out, or cast q, k and v and call attention");
-}
-
 StructuredCall call_of(const Array& q, const Array& k, const Array& v, const Float8Scales& scales,
                        const AttentionOptions& options) {
-  refuse_options(options);
+  refuse_options(options, name, "leave it out, or cast q, k and v and call attention");
   const AttentionOperands o = attention_operands(q, k, v, options, name);
   if (!is_float8(o.q->dtype))
     throw_dtype(name, "q is ", o.q->dtype,

@@ -85,6 +85,16 @@ Array scale_operand(const AttentionOptions& options, const AttentionOperands& o)
   return *options.scale;
 }
 
+void refuse_options(const AttentionOptions& options, const char* name, const char* instead) {
+  const std::pair<bool, const char*> refused[] = {{options.bias.has_value(), "bias"},
+                                                  {options.sink.has_value(), "sink"},
+                                                  {options.dropout.has_value(), "dropout"},
+                                                  {options.packed.has_value(), "packed"},
+                                                  {options.paged.has_value(), "paged"}};
+  for (const auto& [given, what] : refused)
+    if (given) throw_shape(name, "does not take ", what, "; ", instead);
+}
+
 AttentionAttributes append_options(const AttentionOptions& options, std::vector<Array>& operands) {
   AttentionAttributes attributes;
   attributes.causal = options.causal;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block-scaled arrays: what two arrays have to be to stand for one, and recording quantize and dequantize.
-#include "stiletto/blockscaled.hpp"
+#include "ops/blockscaled.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -23,14 +23,6 @@ using detail::ScaleGrid;
 using detail::text;
 using detail::throw_dtype;
 using detail::throw_shape;
-
-struct BlockscaledAccess {
-  static BlockscaledArray make(Array elements, Array scales) {
-    return BlockscaledArray(std::move(elements), std::move(scales));
-  }
-  static const Array& elements(const BlockscaledArray& array) { return array.elements_; }
-  static const Array& scales(const BlockscaledArray& array) { return array.scales_; }
-};
 
 namespace {
 

@@ -203,9 +203,9 @@ TEST(Checking, page_tables_and_what_is_past_a_length) {
                 "seq_len_kv is 0 for batch entry 1, which cuDNN makes NaN; leave the entry out, or give it a "
                 "key");
   const std::string entries =
-      " at (1, 1), and there are 5 pages; let entries past a length be any of them, too";
-  EXPECT_EQ(text(8, 0, 5, -1, 0), start + "table_k has 5" + entries);
-  EXPECT_EQ(text(2, 1, -1, -1, 0), start + "table_v has -1" + entries);
+      ", and the pool has 5 pages; give every entry a page, also those past the length";
+  EXPECT_EQ(text(8, 0, 5, -1, 0), start + "table_k[1, 1] is 5" + entries);
+  EXPECT_EQ(text(2, 1, -1, -1, 0), start + "table_v[1, 1] is -1" + entries);
   EXPECT_EQ(text(5, 0, 3, 4, 0), ok);  // in a page that no entry names
   EXPECT_EQ(text(5, 0, 3, 3, 0), ok);  // row 4, the last of the sequence
   const std::string end =

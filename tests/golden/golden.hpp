@@ -41,7 +41,12 @@ inline std::string plan_kinds(const std::string& plan) {
       std::size_t begin = end;
       while (begin > 0 && line[begin - 1] >= '0' && line[begin - 1] <= '9') --begin;
       end += line.compare(end, 7, " phases") == 0 ? 7 : 6;
-      loops.push_back("  loop in " + line.substr(begin, end - begin) + "\n");
+      const std::string loop = "loop in " + line.substr(begin, end - begin) + "\n";
+      // Behind a structured operation, on each part of its result.
+      if (const std::size_t behind = line.find("a loop "); behind != std::string::npos)
+        result += line.substr(0, behind + 2) + loop;
+      else
+        loops.push_back("  " + loop);
     } else {
       result += line + "\n";
     }

@@ -140,8 +140,7 @@ graph
   %3 = relu(%2): float32[i,j,k]
   %3 -> out0: float32[i,j,k] strides (32, 8, 1)
 plan
-  rms_norm
-  loop in 1 phase
+  rms_norm, and on its parts a loop in 1 phase
 )");
 }
 
@@ -169,8 +168,7 @@ graph
   %5 = relu(%4): float32[i,j,k,l]
   %5 -> out0: float32[i,j,k,l] strides (288, 48, 8, 1)
 plan
-  conv
-  loop in 1 phase
+  conv, and on its parts a loop in 1 phase
 )");
 }
 

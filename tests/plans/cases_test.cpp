@@ -69,6 +69,16 @@ TEST_F(PublicCases, case_133) {
   }
 }
 
+/// A batch whose operands have different numbers of tiles of scales.
+TEST_F(PublicCases, case_27) {
+  using stiletto::BlockscaledArray;
+  const CompileOptions options{.target = Target::named("b200")};
+  const auto f = [](const BlockscaledArray& a, const BlockscaledArray& b) { return stiletto::matmul(a, b); };
+  const BlockscaledArray a = BlockscaledArray::spec({2, 128, 128}, stiletto::BlockFormat::mxfp8_e4m3, -1),
+                         b = BlockscaledArray::spec({2, 128, 256}, stiletto::BlockFormat::mxfp8_e4m3, -2);
+  EXPECT_EQ(stiletto::supports(options, f, a, b).explanation, "");
+}
+
 /// No engine takes two operands that are both broadcast; with one of them written out there is a plan, which
 /// tests/device executes, as it does that of case 57.
 TEST_F(PublicCases, case_136) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tests of plans; with --table the table of what has a plan on which GPU, with --save FOLDER plans for an
-// H200 as files, which stiletto_device_tests loads on one.
+// The tests of plans; with --table FILE (docs/support.md) the tables there of what has a plan on which GPU
+// are made anew for the cuDNN that is found, with --save FOLDER plans for an H200 are saved, which
+// stiletto_device_tests loads on one.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -8,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "plans/table.hpp"
+#include "plans/support_page.hpp"
 #include "support/saved_functions.hpp"
 
 namespace {
@@ -27,14 +28,9 @@ int save_plans(const std::filesystem::path& folder) {
 int main(int argc, char** argv) {
   setenv("STILETTO_DIAGNOSIS", "0", 0);  // hundreds of refusals; its own tests turn it on
   if (argc == 3 && std::strcmp(argv[1], "--save") == 0) return save_plans(argv[2]);
-  if (argc == 2 && std::strcmp(argv[1], "--table") == 0) {
-    if (!plans::why_no_plans().empty()) {
-      std::fprintf(stderr, "no plans can be built: %s\n", plans::why_no_plans().c_str());
-      return 1;
-    }
-    std::fputs(plans::support_table().c_str(), stdout);
-    return 0;
-  }
+  if (argc == 3 && std::strcmp(argv[1], "--table") == 0) return plans::write_support_page(argv[2]);
+  if (argc == 4 && std::strcmp(argv[1], "--cells") == 0)  // a part of that, in a process of its own
+    return plans::print_cells(std::strtoul(argv[2], nullptr, 10), std::strtoul(argv[3], nullptr, 10));
   testing::InitGoogleTest(&argc, argv);
   const int status = RUN_ALL_TESTS();
   const plans::Tally& counts = plans::tally();

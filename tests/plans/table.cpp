@@ -11,8 +11,9 @@ namespace cudnn = stiletto::detail::cudnn;
 const std::vector<Group>& groups() {
   static const auto& all = *new std::vector<Group>([] {
     std::vector<Group> result;
-    for (auto* part : {pointwise_groups, product_groups, reduction_groups, dtype_groups, coverage_groups,
-                       attention_groups, attention_option_groups, norm_groups, convolution_groups})
+    for (auto* part :
+         {pointwise_groups, product_groups, reduction_groups, dtype_groups, coverage_groups, attention_groups,
+          attention_option_groups, norm_groups, convolution_groups, blockscaled_groups})
       for (Group& group : part()) result.push_back(std::move(group));
     return result;
   }());
@@ -26,10 +27,12 @@ bool is_here(const std::string& target) {
 
 Answer ask(const Row& row, const std::string& target) {
   CompileOptions options = row.options;
-  if (!is_here(target)) options.target = Target::named(target);
+  const bool cpu = target == "cpu";
+  if (!cpu && !is_here(target)) options.target = Target::named(target);
+  const auto device = cpu ? std::optional(stiletto::Device::cpu()) : std::nullopt;
   Arrays arguments;
   for (const Operand& operand : row.operands)
-    arguments.push_back(stiletto::spec(operand.shape, operand.dtype, operand.strides));
+    arguments.push_back(stiletto::spec(operand.shape, operand.dtype, operand.strides, device));
   try {
     const auto compiled = stiletto::compile(options, row.function, arguments);
     return {true, compiled.workspace(), compiled.graph().to_string()};

@@ -85,6 +85,7 @@ std::vector<Group> attention_groups();
 std::vector<Group> attention_option_groups();
 std::vector<Group> norm_groups();
 std::vector<Group> convolution_groups();
+std::vector<Group> blockscaled_groups();
 
 /// What this machine says to a row.
 struct Answer {
@@ -95,8 +96,8 @@ struct Answer {
 
 /// The GPU that is there, when it is the target itself.
 bool is_here(const std::string& target);
-/// Builds the row for `target`, absent or present. What is neither a plan nor an UnsupportedGraphError is
-/// thrown on.
+/// Builds the row for `target`, absent or present; for the CPU where that is "cpu". What is neither a plan
+/// nor an UnsupportedGraphError is thrown on.
 Answer ask(const Row& row, const std::string& target);
 
 /// Empty when plans can be built on this machine, else why not.
@@ -110,8 +111,5 @@ struct Tally {
   std::vector<std::string> differ;
 };
 Tally& tally();
-
-/// Markdown: which graphs have plans on which GPU.
-std::string support_table();
 
 }  // namespace plans

@@ -13,9 +13,11 @@
 //   numbers, so they are no part of the rule.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -40,8 +42,16 @@ struct Block {
   std::uint8_t scale = 0;
 };
 
+/// From a table, because the searches below ask for every code.
 inline double decode(std::uint8_t code, DType dtype) {
-  return static_cast<double>(support::decode_small(code, dtype));
+  static const auto values = [] {
+    std::map<DType, std::array<double, 256>> all;
+    for (const DType of : {DType::float8_e4m3, DType::float8_e5m2, DType::float8_e8m0, DType::float4_e2m1})
+      for (unsigned i = 0; i < (of == DType::float4_e2m1 ? 16U : 256U); ++i)
+        all[of][i] = static_cast<double>(support::decode_small(i, of));
+    return all;
+  }();
+  return values.at(dtype).at(code);
 }
 
 inline std::uint8_t largest_code(DType dtype) {

@@ -388,6 +388,9 @@ Expectation either(std::string reason) { return {Expectation::Kind::either, std:
 Expectation structured(const CanonicalGraph& graph) {
   for (const Value& value : graph.values)
     if (is(value, Family::structured) && value.dtype == DType::float64) return refused(no_float64);
+  for (const Value& value : graph.values)
+    if (computes(value) && stiletto::detail::is_block_scaling(value.op))
+      return either("block-scaled types, which need a Blackwell GPU");
   return either("an operation with engines of its own");
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/op_table.hpp"
+#include "support/block_interpreter.hpp"
 #include "support/numbers.hpp"
 #include "support/structured_interpreter.hpp"
 
@@ -304,6 +305,12 @@ class Interpreter {
   }
 
   void structured(const EngineNode& node) {
+    if (stiletto::detail::is_block_scaling(node.op)) {
+      interpret_blocks(graph_, node, values_);
+      if (node.op == Op::quantize) return;  // codes, exactly
+      for (double& x : values_[node.output]) x = rounded(x, graph_.tensors[node.output].dtype, rounding_);
+      return;
+    }
     interpret_structured(graph_, node, values_, rounding_ == Rounding::exact);
     node.each_result([&](std::uint32_t result) {
       for (double& x : values_[result]) x = rounded(x, graph_.tensors[result].dtype, rounding_);

@@ -157,6 +157,7 @@ class InterpretedPlan : public Plan {
   testing::AssertionResult agrees(std::size_t s, const Values& found, const Values& wanted,
                                   double error) const {
     const Memory& tensor = graph_.stores[s].tensor;
+    if (is_quantized(s)) return few_differ(tensor, found, wanted);
     double largest = 0;
     for (const double e : wanted)
       if (std::isfinite(e)) largest = std::max(largest, std::fabs(e));
@@ -173,6 +174,30 @@ class InterpretedPlan : public Plan {
                                            << " instead of " << e << ", where " << bound << " is allowed";
     }
     return testing::AssertionSuccess();
+  }
+
+  /// Elements or scales of blocks.
+  bool is_quantized(std::size_t s) const {
+    using stiletto::detail::Op;
+    const auto& value = graph_.values[graph_.stores[s].value];
+    if (value.kind != stiletto::detail::Value::Kind::operation) return false;
+    return value.op == Op::quantize ||
+           (value.op == Op::part && graph_.values[value.inputs[0]].op == Op::quantize);
+  }
+
+  /// Where sums are accumulated in another order, a code may become its neighbour here and there.
+  static testing::AssertionResult few_differ(const Memory& tensor, const Values& found,
+                                             const Values& wanted) {
+    std::size_t wrong = 0, last = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const bool same = found[i] == wanted[i] || (std::isnan(found[i]) && std::isnan(wanted[i]));
+      if (!same) ++wrong, last = i;
+    }
+    constexpr std::size_t few = 64;
+    if (wrong <= wanted.size() / few) return testing::AssertionSuccess();
+    return testing::AssertionFailure()
+           << wrong << " of " << wanted.size() << " codes of " << tensor.name << " differ; that of " << last
+           << " is " << found[last] << " instead of " << wanted[last];
   }
 
   double relative(DType dtype) const {

@@ -73,9 +73,8 @@ class ProgramRun {
         rows_(rows),
         pointers_(pointers) {}
 
-  /// Elements [begin, end) of the space, or of the kept space.
-  void run(std::int64_t begin, std::int64_t end) {
-    if (program_.empty() || begin >= end) return;
+  /// Before ranges of up to `longest` elements.
+  void prepare(std::int64_t longest) {
     std::size_t rank = loop_.axes.size();
     const std::int64_t* extents = group_.extents;
     if (rows_) {
@@ -85,7 +84,11 @@ class ProgramRun {
       extents = kept_extents_.data();
     }
     walk_ = Walk(extents, rank);
-    fill_constants(static_cast<std::size_t>(std::min<std::int64_t>(end - begin, block_size)));
+    fill_constants(static_cast<std::size_t>(std::min<std::int64_t>(longest, block_size)));
+  }
+
+  /// Elements [begin, end) of the space, or of the kept space.
+  void run(std::int64_t begin, std::int64_t end) {
     for (p_ = begin; p_ < end; p_ += block_size) {
       n_ = static_cast<std::size_t>(std::min<std::int64_t>(end - p_, block_size));
       padded_ = rounded(n_);
@@ -345,8 +348,42 @@ class ProgramRun {
 
 void run_program(const Loop& loop, const Program& program, const Invocation& invocation, std::byte* workspace,
                  const Group& group, bool rows, std::int64_t begin, std::int64_t end) {
+  if (program.empty() || begin >= end) return;
   auto** pointers = reinterpret_cast<void**>(group.blocks + loop.block_bytes - loop.pointer_bytes);
-  ProgramRun(loop, program, invocation, workspace, group, rows, pointers).run(begin, end);
+  ProgramRun run(loop, program, invocation, workspace, group, rows, pointers);
+  run.prepare(end - begin);
+  run.run(begin, end);
+}
+
+void run_loop_part(const Loop& loop, const std::int64_t* first, const std::int64_t* last,
+                   const Invocation& invocation, std::byte* workspace, std::byte* scratch) {
+  const Program& program = loop.phases[0].full;
+  const Group group{scratch, nullptr, nullptr, nullptr, loop.extents.data()};
+  // Axes that are whole, and the one outside of them, are one range of the space.
+  std::size_t split = loop.axes.size();
+  std::int64_t inner = 1;
+  while (split > 0 && first[split - 1] == 0 && last[split - 1] == loop.extents[split - 1])
+    inner *= loop.extents[--split];
+  std::int64_t start = 0, size = inner, step = inner, ranges = 1;
+  if (split > 0) {
+    start = first[split - 1] * inner;
+    size = (last[split - 1] - first[split - 1]) * inner;
+    step = inner * loop.extents[split - 1];
+  }
+  for (std::size_t i = 0; i + 1 < split; ++i) ranges *= last[i] - first[i];
+  auto** pointers = reinterpret_cast<void**>(scratch + loop.block_bytes - loop.pointer_bytes);
+  ProgramRun run(loop, program, invocation, workspace, group, false, pointers);
+  run.prepare(size);
+  for (std::int64_t range = 0; range < ranges; ++range) {
+    std::int64_t rest = range, begin = start, stride = step;
+    for (std::size_t i = split; i-- > 1;) {
+      const std::int64_t count = last[i - 1] - first[i - 1];
+      begin += (first[i - 1] + rest % count) * stride;
+      rest /= count;
+      stride *= loop.extents[i - 1];
+    }
+    run.run(begin, begin + size);
+  }
 }
 
 }  // namespace stiletto::detail::cpu

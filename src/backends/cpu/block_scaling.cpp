@@ -171,18 +171,40 @@ std::uint8_t nearest_code(T largest) {
   return code;
 }
 
-/// Elements by their scales. Products with powers of two are exact; quotients by others are rounded, but
-/// never to a number halfway between two elements unless they are one.
+/// Blocks of numbers, each by a factor of its own.
 template <class T>
-void divide(T* values, std::int64_t n, float scale, bool power) {
-  if (std::isnan(scale)) {
-    std::fill_n(values, n, std::numeric_limits<T>::quiet_NaN());
-  } else if (power || scale == 0) {
-    const T factor = scale == 0 ? T{0} : T{1} / static_cast<T>(scale);
-    for (std::int64_t i = 0; i < n; ++i) values[i] *= factor;
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) values[i] /= static_cast<T>(scale);
+struct Multiplied {
+  template <int bytes>
+  [[gnu::always_inline]] static void run(T* values, std::int64_t blocks, std::int64_t size,
+                                         const T* factors) {
+    for (std::int64_t b = 0; b < blocks; ++b, values += size)
+      for (std::int64_t i = 0; i < size; ++i) values[i] *= factors[b];
   }
+};
+template <class T>
+struct Divided {
+  template <int bytes>
+  [[gnu::always_inline]] static void run(T* values, std::int64_t blocks, std::int64_t size, const T* by) {
+    for (std::int64_t b = 0; b < blocks; ++b, values += size)
+      for (std::int64_t i = 0; i < size; ++i) values[i] /= by[b];
+  }
+};
+
+/// A line's blocks by their scales. Products with powers of two are exact; quotients by others are rounded,
+/// but never to a number halfway between two elements unless they are one. By 0 everything is 0.
+template <class T>
+void divide(T* line, std::int64_t size, std::span<T> scales, bool powers) {
+  const auto blocks = static_cast<std::int64_t>(scales.size());
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    T& scale = scales[static_cast<std::size_t>(b)];
+    if (std::isnan(scale)) std::fill_n(line + b * size, size, std::numeric_limits<T>::quiet_NaN());
+    if (scale == 0) scale = std::numeric_limits<T>::infinity();
+    if (powers) scale = T{1} / scale;
+  }
+  if (powers)
+    run_best<Multiplied<T>>(line, blocks, size, static_cast<const T*>(scales.data()));
+  else
+    run_best<Divided<T>>(line, blocks, size, static_cast<const T*>(scales.data()));
 }
 
 /// In place, to numbers of the element type: for results that others in the graph read.
@@ -208,17 +230,20 @@ void quantize(const BlockAttributes& a, const TensorView& x_view, const TensorVi
     load(x, s, values);
     const std::int64_t blocks = s.length / size;
     std::array<Bits, task_blocks> largest;
+    std::array<T, task_blocks> scale;
     for (std::int64_t l = 0; l < s.lines; ++l) {
       T* const line = values + l * s.length;
       run_best<Magnitudes<T, Bits>>(static_cast<const T*>(line), blocks, size, largest.data());
-      for (std::int64_t b = 0; b < blocks; ++b) {
-        const T top = __builtin_bit_cast(T, largest[static_cast<std::size_t>(b)]);
+      for (std::size_t b = 0; b < static_cast<std::size_t>(blocks); ++b) {
+        const T top = __builtin_bit_cast(T, largest[b]);
         const std::uint8_t code = std::isnan(top) ? (power ? e8m0_nan : e4m3_nan)
                                   : power         ? power_code(top, a.element)
                                                   : nearest_code(top);
-        if (scales.wanted()) scales.put(s.entry, s.line + l, s.first / size + b, code);
-        divide(line + b * size, size, scales.decoded(code), power);
+        scale[b] = static_cast<T>(scales.decoded(code));
+        if (scales.wanted())
+          scales.put(s.entry, s.line + l, s.first / size + static_cast<std::int64_t>(b), code);
       }
+      divide(line, size, std::span(scale).first(static_cast<std::size_t>(blocks)), power);
       if (y_view.dtype != a.element) round_to(a.element, line, s.length);
     }
     if (y_view.data != nullptr) store(y, s, static_cast<const T*>(values));
@@ -242,15 +267,6 @@ void quantize(const BlockAttributes& a, const TensorView& x_view, const TensorVi
     }
   });
 }
-
-// ---- dequantize ----
-
-struct Scaled {
-  template <int bytes>
-  [[gnu::always_inline]] static void run(float* values, std::int64_t n, float scale) {
-    for (std::int64_t i = 0; i < n; ++i) values[i] *= scale;
-  }
-};
 
 }  // namespace
 
@@ -278,10 +294,14 @@ void dequantize(const Attributes& attributes, Views operands, Views results) {
       for (; s.first < x.length; s.first += s.length) {
         s.length = std::min(x.length - s.first, task_blocks * size);
         load(x, s, values);
-        for (std::int64_t l = 0; l < s.lines; ++l)
-          for (std::int64_t b = 0; b < s.length / size; ++b)
-            run_best<Scaled>(values + l * s.length + b * size, size,
-                             scales.get(s.entry, s.line + l, s.first / size + b));
+        const std::int64_t blocks = s.length / size;
+        std::array<float, task_blocks> scale;
+        for (std::int64_t l = 0; l < s.lines; ++l) {
+          for (std::int64_t b = 0; b < blocks; ++b)
+            scale[static_cast<std::size_t>(b)] = scales.get(s.entry, s.line + l, s.first / size + b);
+          run_best<Multiplied<float>>(values + l * s.length, blocks, size,
+                                      static_cast<const float*>(scale.data()));
+        }
         store(y, s, static_cast<const float*>(values));
       }
     }

@@ -136,6 +136,19 @@ void for_each_stage(std::int64_t channels, std::int64_t positions, const F& f) {
 
 }  // namespace
 
+ResultPart part_of(const Shape& shape, const TensorPart& part) {
+  ResultPart result;
+  for (const std::int64_t extent : shape) {
+    result.first.push_back(0);
+    result.last.push_back(extent);
+  }
+  result.first[0] = part.first_sample;
+  result.last[0] = part.first_sample + part.samples;
+  result.first[2] = part.first_row;
+  result.last[2] = part.first_row + part.rows;
+  return result;
+}
+
 bool is_channels_last(const Shape& shape, const Strides& strides) {
   std::int64_t expected = 1;
   const auto fits = [&](std::size_t axis) {

@@ -13,6 +13,9 @@ struct TensorPart {
   std::int64_t first_sample, samples, first_row, rows;
 };
 
+/// All channels of it, and all positions along the other axes.
+ResultPart part_of(const Shape& shape, const TensorPart& part);
+
 /// Whether the tensor's samples already lie so, without gaps.
 bool is_channels_last(const Shape& shape, const Strides& strides);
 

@@ -61,10 +61,10 @@ PlanCache& plan_cache() {
 ConvTensor tensor_of(const TensorView& view) { return {view.dtype, view.shape, view.strides}; }
 
 void run(ConvKind kind, const Attributes& attributes, const TensorView& x, const TensorView& w,
-         const TensorView& y) {
+         const TensorView& y, const Finish& finish = {}) {
   const ConvProblem problem{kind, std::get<ConvAttributes>(attributes), tensor_of(x), tensor_of(w),
                             tensor_of(y)};
-  plan_cache().find(problem)->execute({x.data, w.data, y.data});
+  plan_cache().find(problem)->execute({x.data, w.data, y.data}, finish);
 }
 
 }  // namespace
@@ -78,7 +78,12 @@ DType conv_operand_type(DType operand, DType other) {
 }
 
 void conv(const Attributes& attributes, Views operands, Views results) {
-  if (results[0].data != nullptr) run(ConvKind::forward, attributes, operands[0], operands[1], results[0]);
+  conv(attributes, operands, results, {});
+}
+
+void conv(const Attributes& attributes, Views operands, Views results, const Finish& finish) {
+  if (results[0].data != nullptr)
+    run(ConvKind::forward, attributes, operands[0], operands[1], results[0], finish);
 }
 
 void conv_backward_data(const Attributes& attributes, Views operands, Views results) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/channels_last.hpp"
 #include "backends/cpu/matmul.hpp"
 
 namespace stiletto::detail::cpu {
@@ -92,7 +93,7 @@ void load_group(T* out, const TensorView& view, std::int64_t base, const AxisGro
 class ColumnConv final : public ConvPlan {
  public:
   explicit ColumnConv(const ConvProblem& problem);
-  void execute(const ConvPointers& pointers) const override;
+  void execute(const ConvPointers& pointers, const Finish& finish) const override;
 
  private:
   template <class In, class Weight, class Sum>
@@ -282,7 +283,7 @@ TensorView view_of(const ConvTensor& tensor, std::byte* data) {
   return {data, tensor.dtype, tensor.shape, tensor.strides};
 }
 
-void ColumnConv::execute(const ConvPointers& pointers) const {
+void ColumnConv::execute(const ConvPointers& pointers, const Finish& finish) const {
   const TensorView x = view_of(p_.x, pointers.x), w = view_of(p_.w, pointers.w),
                    y = view_of(p_.y, pointers.y);
   const bool data = p_.kind == ConvKind::data_gradient;
@@ -294,6 +295,11 @@ void ColumnConv::execute(const ConvPointers& pointers) const {
       with_type(other_type_, [&]<class Weight>(Weight*) {
         if constexpr (sizeof(Weight) == sizeof(In)) positions<In, Weight, Sum>(data ? y : x, w, data ? x : y);
       });
+  });
+  if (!finish) return;
+  const auto samples = static_cast<std::size_t>(p_.y.shape[0]);
+  parallel_for(samples, [&](std::size_t sample) {
+    finish(part_of(p_.y.shape, {static_cast<std::int64_t>(sample), 1, 0, p_.y.shape[2]}));
   });
 }
 

@@ -39,8 +39,8 @@ class ConvPlan {
   ConvPlan(const ConvPlan&) = delete;
   ConvPlan& operator=(const ConvPlan&) = delete;
   virtual ~ConvPlan() = default;
-  /// Safe from any thread.
-  virtual void execute(const ConvPointers& pointers) const = 0;
+  /// Safe from any thread. `finish`, which may be empty, is for the forward pass.
+  virtual void execute(const ConvPointers& pointers, const Finish& finish) const = 0;
 };
 
 /// The type in which the engines multiply an operand: float32 for narrower floats.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU as a backend: schedules become plans.
 #include <algorithm>
+#include <functional>
 
+#include "backends/cpu/block_program.hpp"
 #include "backends/cpu/schedule.hpp"
+#include "backends/cpu/tensor_rows.hpp"
 #include "compiler/backend.hpp"
 #include "core/parallel.hpp"
 #include "core/text.hpp"
@@ -41,7 +44,7 @@ class CpuPlan : public Plan {
     for (const Step& step : schedule_.steps) {
       const bool reads = touches(step, Memory::Home::tensor, tensor);
       const bool writes = touches(step, Memory::Home::store, store);
-      if (reads && (written || (writes && !std::holds_alternative<Loop>(step.work)))) return false;
+      if (reads && (written || (writes && !in_a_loop(step, tensor, store)))) return false;
       written = written || writes;
     }
     return true;
@@ -66,26 +69,40 @@ class CpuPlan : public Plan {
   static std::string label(const Step& step) {
     if (const auto* loop = std::get_if<Loop>(&step.work)) return loop->describe();
     if (const auto* product = std::get_if<MatmulStep>(&step.work)) return product->matmul->describe();
-    return name_of(std::get<StructuredStep>(step.work).op);
+    const auto& structured = std::get<StructuredStep>(step.work);
+    const char* const name = name_of(structured.op);
+    return structured.behind ? text(name, ", and on its parts a ", structured.behind->describe()) : name;
+  }
+  /// Whether a step that reads that tensor and writes that store does both in a loop.
+  static bool in_a_loop(const Step& step, std::size_t tensor, std::size_t store) {
+    if (const auto* structured = std::get_if<StructuredStep>(&step.work))
+      return !engine_touches(*structured, Memory::Home::tensor, tensor) &&
+             !engine_touches(*structured, Memory::Home::store, store);
+    return std::holds_alternative<Loop>(step.work);
   }
   static bool is(const Memory& memory, Memory::Home home, std::size_t index) {
     return memory.home == home && memory.index == index;
   }
+  static bool reaches(const Loop& loop, Memory::Home home, std::size_t index) {
+    return std::ranges::any_of(loop.memories, [&](const Memory& m) { return is(m, home, index); });
+  }
+  static bool engine_touches(const StructuredStep& step, Memory::Home home, std::size_t index) {
+    const auto reached = [&](const StructuredStep::Operand& o) {
+      return o.scalar < 0 && !o.literal && !o.unwanted && is(o.memory, home, index);
+    };
+    return std::ranges::any_of(step.operands, reached) || std::ranges::any_of(step.results, reached);
+  }
   /// Whether the step reads that tensor, or writes that store.
   static bool touches(const Step& step, Memory::Home home, std::size_t index) {
     const auto here = [&](const Memory& m) { return is(m, home, index); };
-    const auto any = [&](const auto& list, const auto& f) {
-      return std::any_of(list.begin(), list.end(), f);
-    };
-    if (const auto* loop = std::get_if<Loop>(&step.work)) return any(loop->memories, here);
+    if (const auto* loop = std::get_if<Loop>(&step.work)) return reaches(*loop, home, index);
     if (const auto* product = std::get_if<MatmulStep>(&step.work))
       return here(product->a) || here(product->b) || here(product->c) ||
-             any(product->operands, [&](const auto& o) { return o.reads_memory && here(o.memory); });
+             std::ranges::any_of(product->operands,
+                                 [&](const auto& o) { return o.reads_memory && here(o.memory); });
     const auto& structured = std::get<StructuredStep>(step.work);
-    const auto reaches = [&](const StructuredStep::Operand& o) {
-      return o.scalar < 0 && !o.literal && !o.unwanted && here(o.memory);
-    };
-    return any(structured.operands, reaches) || any(structured.results, reaches);
+    return engine_touches(structured, home, index) ||
+           (structured.behind && reaches(*structured.behind, home, index));
   }
 
   static void run_structured(const StructuredStep& step, const Invocation& invocation,
@@ -107,8 +124,23 @@ class CpuPlan : public Plan {
     std::array<TensorView, max_results> results;
     double none = 0;
     for (std::size_t i = 0; i < step.results.size(); ++i) bind(step.results[i], results[i], none);
-    structured_kernel(step.op)(step.attributes, {views.data(), step.operands.size()},
-                               {results.data(), results_of(step.op)});
+    const std::span<const TensorView> in(views.data(), step.operands.size()),
+        out(results.data(), results_of(step.op));
+    if (!step.behind) return structured_kernel(step.op)(step.attributes, in, out);
+    const auto finish = [&](const ResultPart& part) { run_behind(step, part, invocation, temporaries); };
+    finishing_kernel(step.op)(step.attributes, in, out, std::cref(finish));
+  }
+
+  static void run_behind(const StructuredStep& step, const ResultPart& part, const Invocation& invocation,
+                         std::byte* temporaries) {
+    std::array<std::int64_t, max_loop_axes> first, last;
+    for (std::size_t i = 0; i < step.behind_axes.size(); ++i) {
+      first[i] = part.first[step.behind_axes[i]];
+      last[i] = part.last[step.behind_axes[i]];
+    }
+    std::byte* const scratch =
+        scratch_bytes(ScratchPlace::behind, static_cast<std::size_t>(step.behind->block_bytes));
+    run_loop_part(*step.behind, first.data(), last.data(), invocation, temporaries, scratch);
   }
 
   static void run_matmul(const MatmulStep& step, const Invocation& invocation, std::byte* temporaries,

@@ -204,6 +204,13 @@ struct LoopRequest {
 Loop build_loop(const CanonicalGraph& graph, const Expressions& expressions, const LoopRequest& request,
                 const std::vector<const Memory*>& resident);
 
+/// A loop without reductions can be run part by part.
+bool runs_by_parts(const Loop& loop);
+/// The elements whose indices along the loop's axes are from `first` up to `last`, on this thread. `scratch`:
+/// loop.block_bytes, aligned to 64.
+void run_loop_part(const Loop& loop, const std::int64_t* first, const std::int64_t* last,
+                   const Invocation& invocation, std::byte* workspace, std::byte* scratch);
+
 /// `workspace` holds the temporaries, `areas` the loop.workspace() bytes of this run; both aligned to 64.
 void run_loop(const Loop& loop, const Invocation& invocation, std::byte* workspace, std::byte* areas);
 

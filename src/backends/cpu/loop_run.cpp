@@ -162,6 +162,11 @@ class LoopRun {
 
 }  // namespace
 
+bool runs_by_parts(const Loop& loop) {
+  return loop.reductions.empty() && loop.split != Split::columns && loop.phases.size() == 1 &&
+         loop.phases[0].row.empty();
+}
+
 void run_loop(const Loop& loop, const Invocation& invocation, std::byte* workspace, std::byte* areas) {
   LoopRun(loop, invocation, workspace, areas).run();
 }

@@ -213,7 +213,7 @@ bool MatmulPlanner::same_memory(const Tensor& a, const Tensor& b) {
          a.strides == b.strides;
 }
 
-Memory MatmulPlanner::landing(std::uint32_t value, DType dtype, const Axes& axes) {
+std::optional<Memory> MatmulPlanner::landing(std::uint32_t value, DType dtype) {
   // The memory of the output that the value ends in, when elementwise operations are all that lies between.
   std::uint32_t end = value;
   while (uses_[end].size() == 1 && !uses_[end][0].store && at(uses_[end][0].index).axes == at(value).axes &&
@@ -223,7 +223,7 @@ Memory MatmulPlanner::landing(std::uint32_t value, DType dtype, const Axes& axes
   if (store != nullptr && store->tensor.home == Tensor::Home::output && store->tensor.dtype == dtype &&
       landed_.insert(uses_[end][0].index).second)
     return memory_of_store(graph_, uses_[end][0].index);
-  return host_.temporary(dtype, joined({axes.batch, axes.m, axes.n}));
+  return std::nullopt;
 }
 
 void MatmulPlanner::plan(std::uint32_t product) {
@@ -253,10 +253,11 @@ void MatmulPlanner::plan(std::uint32_t product) {
     }
   }
   const DType dtype = product_dtype(problem.a.dtype, problem.b.dtype);
-  Memory c = landing(product, dtype, axes);
-  if (!writes_in_place(layout(c, axes, axes.m, axes.n), problem.m, problem.n, problem.a.dtype,
-                       problem.b.dtype))
-    c = host_.temporary(dtype, joined({axes.batch, axes.m, axes.n}));
+  std::optional<Memory> landed = landing(product, dtype);
+  if (landed && !writes_in_place(layout(*landed, axes, axes.m, axes.n), problem.m, problem.n, problem.a.dtype,
+                                 problem.b.dtype))
+    landed.reset();
+  const Memory c = landed ? *landed : host_.temporary(dtype, joined({axes.batch, axes.m, axes.n}));
   for (std::size_t count = dtype == DType::float32 ? fused.size() : 0;; --count) {
     if (try_step(problem, axes, fused, count, c, nullptr, step))
       return host_.add_matmul(count == 0 ? product : fused[count - 1].result, c, std::move(step));

@@ -2,6 +2,7 @@
 // Turning a product of the canonical graph into a matmul step: which axes are batch, rows and columns, which
 // operands are packed first, and how much of what follows the product is done by the product itself.
 #pragma once
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -38,6 +39,10 @@ class MatmulPlanner {
 
   void plan(std::uint32_t product);
 
+  /// Where a value that is not stored itself may be written: the output that it ends in, if that has this
+  /// dtype and nothing else was put there.
+  std::optional<Memory> landing(std::uint32_t value, DType dtype);
+
  private:
   struct Axes {
     std::vector<std::size_t> batch, m, n, k;  // m and n: at most one, k: walked as one
@@ -65,9 +70,6 @@ class MatmulPlanner {
   static bool same_memory(const Tensor& a, const Tensor& b);
   static std::size_t trailing_casts(const std::vector<Fused>& fused, std::size_t begin, std::size_t end);
   bool may_be(const Fused& fused, const Tensor& destination) const;
-  /// Where a product that is not stored itself is written: the output it ends in, if no other has, or a
-  /// temporary.
-  Memory landing(std::uint32_t value, DType dtype, const Axes& axes);
 
   const CanonicalGraph& graph_;
   const Expressions& expressions_;

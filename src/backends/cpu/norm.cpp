@@ -10,6 +10,34 @@ namespace {
 
 using Views = std::span<const TensorView>;
 
+constexpr std::int64_t finished_elements = 8192;  // of rows that are finished at once, about
+
+/// Rows as parts of a tensor whose leading axes they are: what lies within one index of all but the last of
+/// those.
+void finish_rows(const Shape& shape, std::size_t axes, std::int64_t first_row, std::int64_t last_row,
+                 const Finish& finish) {
+  const std::size_t leading = shape.size() - axes;
+  ResultPart part;
+  for (const std::int64_t extent : shape) {
+    part.first.push_back(0);
+    part.last.push_back(extent);
+  }
+  if (leading == 0) return finish(part);
+  const std::int64_t inner = shape[leading - 1];
+  for (std::int64_t row = first_row; row < last_row;) {
+    const std::int64_t next = std::min(last_row, (row / inner + 1) * inner);
+    part.first[leading - 1] = row % inner;
+    part.last[leading - 1] = row % inner + next - row;
+    std::int64_t rest = row / inner;
+    for (std::size_t axis = leading - 1; axis-- > 0; rest /= shape[axis]) {
+      part.first[axis] = rest % shape[axis];
+      part.last[axis] = part.first[axis] + 1;
+    }
+    finish(part);
+    row = next;
+  }
+}
+
 /// inv: 1/√(mean square or variance + epsilon).
 template <class T>
 struct RowStatistics {
@@ -67,7 +95,8 @@ void Forward<T>::run(std::int64_t first_row, std::int64_t last_row) const {
 }
 
 template <class T>
-void forward(const NormAttributes& attributes, Views operands, Views results, bool centred) {
+void forward(const NormAttributes& attributes, Views operands, Views results, bool centred,
+             const Finish& finish) {
   const TensorView& x = operands[0];
   const bool with_bias = centred || attributes.bias;
   const Rows rows(x, attributes.axes);
@@ -81,16 +110,23 @@ void forward(const NormAttributes& attributes, Views operands, Views results, bo
                            with_bias ? whole(operands[2], parameters + columns) : nullptr,
                            centred,
                            attributes.epsilon.value};
-  for_each_piece(rows.rows.count, columns,
-                 [&](std::int64_t first, std::int64_t last) { forward.run(first, last); });
+  const std::int64_t at_once =
+      finish ? std::max<std::int64_t>(1, finished_elements / columns) : rows.rows.count;
+  for_each_piece(rows.rows.count, columns, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t row = first; row < last; row += at_once) {
+      forward.run(row, std::min(last, row + at_once));
+      if (finish) finish_rows(x.shape, attributes.axes, row, std::min(last, row + at_once), finish);
+    }
+  });
 }
 
-void forward(const Attributes& attributes, Views operands, Views results, bool centred) {
+void forward(const Attributes& attributes, Views operands, Views results, bool centred,
+             const Finish& finish = {}) {
   const auto& norm = std::get<NormAttributes>(attributes);
   if (operands[0].dtype == DType::float64)
-    forward<double>(norm, operands, results, centred);
+    forward<double>(norm, operands, results, centred, finish);
   else
-    forward<float>(norm, operands, results, centred);
+    forward<float>(norm, operands, results, centred, finish);
 }
 
 }  // namespace
@@ -99,8 +135,16 @@ void rms_norm(const Attributes& attributes, Views operands, Views results) {
   forward(attributes, operands, results, false);
 }
 
+void rms_norm(const Attributes& attributes, Views operands, Views results, const Finish& finish) {
+  forward(attributes, operands, results, false, finish);
+}
+
 void layer_norm(const Attributes& attributes, Views operands, Views results) {
   forward(attributes, operands, results, true);
+}
+
+void layer_norm(const Attributes& attributes, Views operands, Views results, const Finish& finish) {
+  forward(attributes, operands, results, true, finish);
 }
 
 }  // namespace stiletto::detail::cpu

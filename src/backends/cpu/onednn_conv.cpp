@@ -120,12 +120,13 @@ class OnednnConv final : public ConvPlan {
       : p_(problem), type_(type), result_(result) {}
   /// False where oneDNN refuses a piece.
   bool prepare();
-  void execute(const ConvPointers& pointers) const override;
+  void execute(const ConvPointers& pointers, const Finish& finish) const override;
 
  private:
   bool prepare_weights();
   const void* packed_weights(std::byte* w) const;
-  void run_piece(std::size_t index, const ConvPointers& pointers, const void* weights, float* sums) const;
+  void run_piece(std::size_t index, const ConvPointers& pointers, const void* weights, float* sums,
+                 const Finish& finish) const;
   void write_weights(std::byte* w, float* sums) const;
 
   ConvProblem p_;
@@ -202,8 +203,8 @@ const void* OnednnConv::packed_weights(std::byte* w) const {
   return packed;
 }
 
-void OnednnConv::run_piece(std::size_t index, const ConvPointers& pointers, const void* weights,
-                           float* sums) const {
+void OnednnConv::run_piece(std::size_t index, const ConvPointers& pointers, const void* weights, float* sums,
+                           const Finish& finish) const {
   const ConvPiece& piece = pieces_[index];
   const PieceCall& call = calls_[call_of_piece_[index]];
   const bool data = p_.kind == ConvKind::data_gradient, filter = p_.kind == ConvKind::filter_gradient;
@@ -215,15 +216,15 @@ void OnednnConv::run_piece(std::size_t index, const ConvPointers& pointers, cons
   std::byte* const y_buffer = x_buffer + x_bytes;
   const std::byte* const scratchpad = scratch_bytes(ScratchPlace::workspace, call.scratchpad);
   if (filter) {
-    call.call->execute({y.input(piece.y, y_buffer),
-                        sums + static_cast<std::int64_t>(index) * weights_bytes_ / 4,
-                        x.input(piece.x, x_buffer), scratchpad});
+    float* const own = sums + static_cast<std::int64_t>(index) * weights_bytes_ / 4;
+    call.call->execute({y.input(piece.y, y_buffer), own, x.input(piece.x, x_buffer), scratchpad});
   } else if (data) {
     call.call->execute({y.input(piece.y, y_buffer), weights, x.output(piece.x, x_buffer), scratchpad});
     x.finish(piece.x, x_buffer);
   } else {
     call.call->execute({x.input(piece.x, x_buffer), weights, y.output(piece.y, y_buffer), scratchpad});
     y.finish(piece.y, y_buffer);
+    if (finish) finish(part_of(p_.y.shape, piece.y));
   }
 }
 
@@ -240,13 +241,14 @@ void OnednnConv::write_weights(std::byte* w, float* sums) const {
   store_all(view_of(p_.w, w), static_cast<const float*>(plain));
 }
 
-void OnednnConv::execute(const ConvPointers& pointers) const {
+void OnednnConv::execute(const ConvPointers& pointers, const Finish& finish) const {
   try {
     const bool filter = p_.kind == ConvKind::filter_gradient;
     float* const sums =
         filter ? scratch<float>(ScratchPlace::staging, std::ssize(pieces_) * (weights_bytes_ / 4)) : nullptr;
     const void* const weights = filter ? nullptr : packed_weights(pointers.w);
-    parallel_for(pieces_.size(), [&](std::size_t index) { run_piece(index, pointers, weights, sums); });
+    parallel_for(pieces_.size(),
+                 [&](std::size_t index) { run_piece(index, pointers, weights, sums, finish); });
     if (filter) write_weights(pointers.w, sums);
   } catch (const dnnl::error& error) {
     throw_ours(error);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <set>
 
 #include "backends/cpu/matmul_planner.hpp"
@@ -22,6 +23,7 @@ struct Draft {
   LoopRequest loop;
   Step other;                          // not a loop
   std::vector<std::uint32_t> results;  // of that: the expressions that it leaves in memory
+  std::uint32_t first_result = 0;      // of a structured operation: its expression, whether in memory or not
 };
 
 class Scheduler : public MatmulPlanner::Host {
@@ -30,16 +32,17 @@ class Scheduler : public MatmulPlanner::Host {
       : graph_(graph),
         expressions_(expand(graph)),
         resident_(expressions_.list.size()),
-        step_of_(expressions_.list.size(), -1) {}
+        writer_(expressions_.list.size()),
+        step_of_(expressions_.list.size(), -1),
+        products_(graph_, expressions_, uses_, *this) {}
 
   Schedule run() {
     place_tensors();
     find_uses();
-    MatmulPlanner products(graph_, expressions_, uses_, *this);
     for (std::uint32_t i = 0; i < expressions_.list.size(); ++i) {
       if (uses_[i].empty()) continue;
       if (at(i).kind == Kind::reduce) place_reduction(i);
-      if (at(i).kind == Kind::matmul) products.plan(i);
+      if (at(i).kind == Kind::matmul) products_.plan(i);
       if (at(i).kind == Kind::structured) place_structured(i);
     }
     for (std::uint32_t s = 0; s < graph_.stores.size(); ++s)
@@ -116,6 +119,7 @@ class Scheduler : public MatmulPlanner::Host {
       if (at(p).kind == Kind::part && at(p).inputs[0] == s && !uses_[p].empty())
         result(p, std::get<PartAttributes>(graph_.values[at(p).source].attributes).index);
     new_step({std::move(step)});
+    drafts_.back().first_result = s;
     for (const auto& [expression, memory] : wanted) leaves(expression, memory);
   }
   bool is_part_of(const Use& use, std::uint32_t s) const {
@@ -145,8 +149,8 @@ class Scheduler : public MatmulPlanner::Host {
     if (e.kind == Kind::scalar || e.kind == Kind::literal) {
       StructuredStep::Operand operand;
       operand.view.dtype = DType::float64;
-      for (std::size_t i = 0; i < layout.size(); ++i) {  // zeros and full are numbers, too
-        operand.view.shape.push_back(layout[i] < 0 ? 1 : graph_.extents[static_cast<std::size_t>(layout[i])]);
+      for (const int axis : layout) {  // zeros and full are numbers, too
+        operand.view.shape.push_back(axis < 0 ? 1 : graph_.extents[static_cast<std::size_t>(axis)]);
         operand.view.strides.push_back(0);
       }
       operand.scalar = e.kind == Kind::scalar ? static_cast<int>(e.source) : -1;
@@ -154,6 +158,7 @@ class Scheduler : public MatmulPlanner::Host {
       operand.value = e.coefficient;
       return operand;
     }
+    if (resident_[expression] == nullptr && step_of_[expression] >= 0) keep(expression);
     if (resident_[expression] == nullptr) {
       std::vector<std::size_t> axes;
       for (const int axis : layout)
@@ -161,13 +166,14 @@ class Scheduler : public MatmulPlanner::Host {
           axes.push_back(static_cast<std::size_t>(axis));
       memories_.push_back(temporary(native_dtype(e.held), axes));
       const Memory& memory = memories_.back();
-      write(expression, e.axes, memory);
+      writer_[expression] = place_root({expression, e.axes, memory, false});
       resident_[expression] = &memory;
     }
     return viewed(*resident_[expression], layout);
   }
 
-  /// The memory of the result's only store, where a kernel can write that; else some of its own.
+  /// The memory of the result's only store, where a kernel can write that, or of the output that it becomes;
+  /// else some of its own.
   Memory memory_of_result(std::uint32_t expression, const Value& value, const std::vector<Use>& uses) {
     if (uses.size() == 1 && uses[0].store && !written_[uses[0].index]) {
       const Store& store = graph_.stores[uses[0].index];
@@ -178,10 +184,12 @@ class Scheduler : public MatmulPlanner::Host {
         return memory_of_store(graph_, uses[0].index);
       }
     }
+    const DType dtype = native_dtype(at(expression).held);
+    if (const auto landing = products_.landing(expression, dtype)) return *landing;
     std::vector<std::size_t> axes;
     for (const int axis : value.layouts[0])
       if (axis >= 0) axes.push_back(static_cast<std::size_t>(axis));
-    return temporary(native_dtype(at(expression).held), axes);
+    return temporary(dtype, axes);
   }
 
   void place_tensors() {
@@ -238,16 +246,19 @@ class Scheduler : public MatmulPlanner::Host {
 
   /// A reduction of another step is read from memory.
   void materialize(const std::set<std::uint32_t>& needed, std::size_t step) {
-    for (std::uint32_t b : needed) {
-      if (resident_[b] != nullptr || reduces(drafts_[step].loop, b)) continue;
-      Draft& maker = drafts_[static_cast<std::size_t>(step_of_[b])];
-      std::vector<std::size_t> axes;
-      for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
-        if (maker.loop.kept.test(axis)) axes.push_back(axis);
-      memories_.push_back(temporary(native_dtype(at(b).held), axes));
-      maker.loop.roots.push_back({b, maker.loop.kept, memories_.back(), false});
-      resident_[b] = &memories_.back();
-    }
+    for (std::uint32_t b : needed)
+      if (resident_[b] == nullptr && !reduces(drafts_[step].loop, b)) keep(b);
+  }
+
+  /// The step that reduces to it leaves it in memory.
+  void keep(std::uint32_t reduction) {
+    Draft& maker = drafts_[static_cast<std::size_t>(step_of_[reduction])];
+    std::vector<std::size_t> axes;
+    for (std::size_t axis = 0; axis < graph_.extents.size(); ++axis)
+      if (maker.loop.kept.test(axis)) axes.push_back(axis);
+    memories_.push_back(temporary(native_dtype(at(reduction).held), axes));
+    maker.loop.roots.push_back({reduction, maker.loop.kept, memories_.back(), false});
+    resident_[reduction] = &memories_.back();
   }
 
   std::size_t new_loop(AxisMask space, AxisMask kept) {
@@ -279,7 +290,8 @@ class Scheduler : public MatmulPlanner::Host {
     step_of_[r] = static_cast<int>(step);
   }
 
-  void place_root(Root root) {
+  /// The step that writes it.
+  std::size_t place_root(Root root) {
     const std::set<std::uint32_t> needed = barriers(root.expression);
     std::size_t step = find_loop(needed, [&](const LoopRequest& loop) {
       if (loop.space == root.space) return true;
@@ -290,6 +302,7 @@ class Scheduler : public MatmulPlanner::Host {
     if (step == drafts_.size()) step = new_loop(root.space, root.space);
     materialize(needed, step);
     drafts_[step].loop.roots.push_back(std::move(root));
+    return step;
   }
 
   void place_store(std::uint32_t s) {
@@ -331,32 +344,78 @@ class Scheduler : public MatmulPlanner::Host {
     return result;
   }
 
+  /// Whether the loop of this draft is all about the first result of the structured step before it, as far as
+  /// that step is concerned at all.
+  bool follows_structured(std::size_t index) const {
+    if (index == 0 || drafts_[index - 1].is_loop || !drafts_[index].is_loop) return false;
+    const auto* const step = std::get_if<StructuredStep>(&drafts_[index - 1].other.work);
+    if (step == nullptr || finishing_kernel(step->op) == nullptr) return false;
+    const std::uint32_t value = drafts_[index - 1].first_result;
+    const LoopRequest& loop = drafts_[index].loop;
+    if (loop.space != at(value).axes) return false;
+    std::set<std::uint32_t> needed;
+    for (const Root& root : loop.roots) needed.merge(barriers(root.expression));
+    std::erase_if(needed, [&](std::uint32_t b) { return step_of_[b] != static_cast<int>(index) - 1; });
+    return needed == std::set{value};
+  }
+
+  /// The loop runs on each part of the result that the last step tells.
+  bool attach(std::size_t index, Loop& loop) {
+    if (!follows_structured(index) || !runs_by_parts(loop)) return false;
+    auto& step = std::get<StructuredStep>(out_.steps.back().work);
+    const AxisList& layout = graph_.values[at(drafts_[index - 1].first_result).source].layouts[0];
+    std::vector<std::size_t> axes;
+    axes.reserve(loop.axes.size());
+    for (const std::size_t axis : loop.axes)
+      axes.push_back(
+          static_cast<std::size_t>(std::ranges::find(layout, static_cast<int>(axis)) - layout.begin()));
+    const auto cut = [&](std::size_t axis) {
+      return cuts_axis(step.op, step.attributes, layout.size(), axis);
+    };
+    if (!std::ranges::is_partitioned(axes, cut)) return false;  // a part would be many short pieces of memory
+    step.behind_axes = std::move(axes);
+    step.behind = std::move(loop);
+    return true;
+  }
+
   Schedule build() {
     out_.step_of_value = steps_of_values();
-    for (Draft& draft : drafts_) {
+    std::vector<std::size_t> step_of_draft;
+    for (std::size_t index = 0; index < drafts_.size(); ++index) {
+      Draft& draft = drafts_[index];
       if (!draft.is_loop) {
         if (const auto* product = std::get_if<MatmulStep>(&draft.other.work))
           out_.areas = std::max(out_.areas, static_cast<std::int64_t>(product->matmul->workspace()));
         out_.steps.push_back(std::move(draft.other));
+        step_of_draft.push_back(out_.steps.size() - 1);
         continue;
       }
       std::vector<const Memory*> visible = resident_;
+      for (std::size_t i = 0; i < visible.size(); ++i)
+        if (writer_[i] && *writer_[i] >= index) visible[i] = nullptr;  // it is not there yet
       for (std::uint32_t r : draft.loop.reductions) visible[r] = nullptr;
       Loop loop = build_loop(graph_, expressions_, draft.loop, visible);
-      out_.areas = std::max(out_.areas, loop.workspace());
-      out_.steps.push_back({std::move(loop)});
+      if (!attach(index, loop)) {
+        out_.areas = std::max(out_.areas, loop.workspace());
+        out_.steps.push_back({std::move(loop)});
+      }
+      step_of_draft.push_back(out_.steps.size() - 1);
     }
+    for (std::size_t& step : out_.step_of_value)
+      if (step != no_step) step = step_of_draft[step];
     return std::move(out_);
   }
 
   const CanonicalGraph& graph_;
   Expressions expressions_;
-  std::deque<Memory> memories_;          // stable addresses
-  std::vector<const Memory*> resident_;  // per expression
-  std::vector<int> step_of_;             // of reductions and products: the step that computes them
+  std::deque<Memory> memories_;                     // stable addresses
+  std::vector<const Memory*> resident_;             // per expression
+  std::vector<std::optional<std::size_t>> writer_;  // of operands that a loop writes to memory: its step
+  std::vector<int> step_of_;                        // of reductions and products: the step that computes them
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> written_;  // stores that a product writes itself
   std::vector<Draft> drafts_;
+  MatmulPlanner products_;
   Schedule out_;
 };
 

@@ -3,6 +3,7 @@
 // everything else.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -43,6 +44,9 @@ struct StructuredStep {
   Op op = Op::attention;
   Attributes attributes;
   std::vector<Operand> operands, results;
+  /// Pointwise work on the first result, done on each part of that as soon as it is there.
+  std::optional<Loop> behind = {};
+  std::vector<std::size_t> behind_axes = {};  // of the result: which one each axis of that loop is
 };
 
 struct Step {

@@ -12,6 +12,8 @@ StructuredKernel structured_kernel(Op op) {
       return attention_backward;
     case Op::attention_float8:
       return attention_float8;
+    case Op::attention_blockscaled:
+      return attention_blockscaled;
     case Op::rms_norm:
       return rms_norm;
     case Op::rms_norm_backward:
@@ -38,6 +40,25 @@ StructuredKernel structured_kernel(Op op) {
       return quantize;
     case Op::dequantize:
       return dequantize;
+    default:
+      return nullptr;
+  }
+}
+
+/// Convolutions into samples and rows, norms into what they do not sum over.
+bool cuts_axis(Op op, const Attributes& attributes, std::size_t rank, std::size_t axis) {
+  if (op == Op::conv) return axis == 0 || axis == 2;
+  return axis + std::get<NormAttributes>(attributes).axes < rank;
+}
+
+FinishingKernel finishing_kernel(Op op) {
+  switch (op) {
+    case Op::conv:
+      return conv;
+    case Op::rms_norm:
+      return rms_norm;
+    case Op::layer_norm:
+      return layer_norm;
     default:
       return nullptr;
   }

@@ -2,6 +2,7 @@
 // The seam between schedules and the kernels of structured operations.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <span>
 
 #include "graph/attributes.hpp"
@@ -29,6 +30,7 @@ using StructuredKernel = void (*)(const Attributes& attributes, std::span<const 
 void attention(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void attention_backward(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void attention_float8(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
+void attention_blockscaled(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void rms_norm(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void rms_norm_backward(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
 void layer_norm(const Attributes&, std::span<const TensorView>, std::span<const TensorView>);
@@ -45,5 +47,26 @@ void dequantize(const Attributes&, std::span<const TensorView>, std::span<const 
 
 /// Null where the operation is not structured.
 StructuredKernel structured_kernel(Op op);
+
+// ---- work behind an operation, on its first result while that is in cache
+
+/// Elements of a result: the indices from `first` up to `last` along each of its axes.
+struct ResultPart {
+  Dims first, last;
+};
+/// Called by any thread with a part of the first result, once all of that is in memory and will not be read
+/// or written any more. Together the parts are the result, and none of them overlap.
+using Finish = std::function<void(const ResultPart&)>;
+
+void conv(const Attributes&, std::span<const TensorView>, std::span<const TensorView>, const Finish&);
+void rms_norm(const Attributes&, std::span<const TensorView>, std::span<const TensorView>, const Finish&);
+void layer_norm(const Attributes&, std::span<const TensorView>, std::span<const TensorView>, const Finish&);
+
+using FinishingKernel = void (*)(const Attributes&, std::span<const TensorView>, std::span<const TensorView>,
+                                 const Finish&);
+/// Null where the kernel does not tell parts.
+FinishingKernel finishing_kernel(Op op);
+/// Whether such a kernel cuts a result of `rank` axes along this one.
+bool cuts_axis(Op op, const Attributes& attributes, std::size_t rank, std::size_t axis);
 
 }  // namespace stiletto::detail::cpu

@@ -109,7 +109,7 @@ void store_all(const TensorView& view, const T* values) {
 
 /// Memory that a thread keeps. A kernel uses different places for itself and for its tasks, which may run on
 /// the same thread.
-enum class ScratchPlace : std::uint8_t { kernel, weights, staging, task, columns, workspace, count };
+enum class ScratchPlace : std::uint8_t { kernel, weights, staging, task, columns, workspace, behind, count };
 std::byte* scratch_bytes(ScratchPlace place, std::size_t bytes);
 template <class T>
 T* scratch(ScratchPlace place, std::int64_t elements) {

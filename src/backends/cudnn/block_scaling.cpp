@@ -49,8 +49,10 @@ class Checks {
       for (std::size_t k = 0; k < value.arity; ++k)
         behind_product_[i] = behind_product_[i] || behind_product_[value.inputs[k]];
       check_operands(value);
-      if (value.op == Op::quantize) check_quantize(static_cast<std::uint32_t>(i));
     }
+    // Behind all operands: one that reads what quantize gives is what is wrong.
+    for (std::size_t i = 0; i < graph_.values.size(); ++i)
+      if (is_operation(graph_.values[i], Op::quantize)) check_quantize(static_cast<std::uint32_t>(i));
     for (const Store& store : graph_.stores)
       if (is_operation(graph_.values[store.value], Op::dequantize)) refuse_dequantize("stored");
   }
@@ -124,7 +126,8 @@ class Checks {
 
 bool has_block_scaling(const CanonicalGraph& graph) {
   return std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
-    return value.kind == Value::Kind::operation && is_block_scaling(value.op);
+    return value.kind == Value::Kind::operation &&
+           (is_block_scaling(value.op) || value.op == Op::attention_blockscaled);
   });
 }
 

@@ -10,7 +10,7 @@
 
 namespace stiletto::detail::cudnn {
 
-/// Whether the graph quantizes or dequantizes.
+/// Whether the graph quantizes, dequantizes or attends over blocks.
 bool has_block_scaling(const CanonicalGraph& graph);
 
 /// Axes that only matrices of scales have.

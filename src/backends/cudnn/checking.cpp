@@ -158,9 +158,9 @@ class AttentionCheck {
     for (std::int64_t b = 0; b < table.extent(0); ++b)
       for (std::int64_t i = 0; i < table.extent(2); ++i)
         if (const std::int64_t page = table.whole(b, i); page < 0 || page >= pool)
-          throw ArgumentError(text(name(), ": ", operand_name(value_, index_of(value_, which)), " has ", page,
-                                   " at (", b, ", ", i, "), and there are ", pool,
-                                   " pages; let entries past a length be any of them, too"));
+          throw ArgumentError(text(name(), ": ", operand_name(value_, index_of(value_, which)), "[", b, ", ",
+                                   i, "] is ", page, ", and the pool has ", pool,
+                                   " pages; give every entry a page, also those past the length"));
     return table;
   }
 

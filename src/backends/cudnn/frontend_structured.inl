@@ -22,6 +22,8 @@ class StructuredTranslation {
         return attention();
       case Op::attention_float8:
         return attention_float8();
+      case Op::attention_blockscaled:
+        return attention_blockscaled();
       case Op::attention_backward:
         return attention_backward();
       case Op::rms_norm:
@@ -125,6 +127,17 @@ class StructuredTranslation {
     const auto [out, stats, amax_s, amax_out] = out_.sdpa_fp8(
         input(0), input(1), input(2), input(4), input(5), input(6), input(7), input(8), input(9), attributes);
     return {out, stats, amax_s, amax_out};
+  }
+
+  /// The largest magnitude of the output, which nobody wants here, has to have dims nonetheless.
+  ResultList attention_blockscaled() {
+    fe::graph::SDPA_fp8_attributes attributes;
+    set_attention(attributes, 3);
+    attributes.set_generate_stats(computes(1));
+    const auto [out, stats, amax_out] =
+        out_.sdpa_fp8(input(0), input(1), input(2), input(4), input(5), input(6), attributes);
+    amax_out->set_dim({1, 1, 1, 1}).set_stride({1, 1, 1, 1}).set_data_type(fe::DataType_t::FLOAT);
+    return {out, stats};
   }
 
   ResultList attention_backward() {

@@ -65,8 +65,9 @@ class StructuredLowering {
   }
   EngineTensor memory(const Tensor& tensor, const AxisList& layout, OperandForm form) const {
     EngineTensor t = described(tensor, groups_of(layout, form), graph_.extents, form, order_);
-    const bool rows =
-        form == OperandForm::sequence || form == OperandForm::packed_rows || form == OperandForm::scores;
+    t.tiled = form == OperandForm::tiles;
+    const bool rows = form == OperandForm::sequence || form == OperandForm::packed_rows ||
+                      form == OperandForm::heads_first || form == OperandForm::scores;
     if (rows && t.dims[3] > 1 && t.strides[3] != 1)
       throw NotLowered{text(tensor.name, " has gaps between its elements along the last axis, which cuDNN's ",
                             name_of(value_.op),

@@ -35,6 +35,10 @@ NamedList named_operands(Op op) {
       return {{"q", sequence},        {"k", sequence},        {"v", sequence},        {"scale", number},
               {"descale_q", element}, {"descale_k", element}, {"descale_v", element}, {"descale_s", element},
               {"scale_s", element},   {"scale_out", element}};
+    case Op::attention_blockscaled:
+      return {{"q", heads_first},        {"k", heads_first},         {"v", heads_first},
+              {"scale", number},         {"the scales of q", tiles}, {"the scales of k", tiles},
+              {"the scales of v", tiles}};
     case Op::attention_backward:
       return {{"d_out", sequence, offsets_out},
               {"q", sequence, offsets_q},
@@ -72,6 +76,8 @@ NamedList named_results(Op op) {
   switch (op) {
     case Op::attention:
       return {{"out", sequence, offsets_out}, {"stats", scores}};
+    case Op::attention_blockscaled:
+      return {{"out", sequence}, {"stats", scores}};
     case Op::attention_float8:
       return {{"out", sequence}, {"stats", scores}, {"amax_s", element}, {"amax_out", element}};
     case Op::attention_backward:
@@ -228,7 +234,8 @@ SequenceLengths longest_sequences(const CanonicalGraph& graph, const Value& valu
     return axis < 0 ? 1 : graph.extents[static_cast<std::size_t>(axis)];
   };
   const std::int64_t pages = has(value, table_k) ? extent(index_of(value, table_k), 1) : 1;
-  return {extent(q, 1), pages * extent(q + 1, 1)};
+  const std::size_t rows = value.op == Op::attention_blockscaled ? 2 : 1;
+  return {extent(q, rows), pages * extent(q + 1, rows)};
 }
 
 std::vector<AxisGroup> grouped(const AxisList& layout, OperandForm form, std::size_t normalised) {

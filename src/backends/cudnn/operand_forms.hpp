@@ -17,6 +17,8 @@ enum class OperandForm : std::uint8_t {
   element,      // one, in memory
   sequence,     // (batch, seq, heads, width), declared as (batch, heads, seq, width); pages as batches
   packed_rows,  // (rows, heads, width): (batch, heads, longest sequence, width) with offsets
+  heads_first,  // (batch, heads, rows, width), as it is
+  tiles,        // the scales of blocks of such matrices, as they are
   scores,       // (batch, heads, seq_q, seq_kv or 1), as it is
   lengths,      // (batch), and offsets: a column of four dimensions
   table,        // (batch, pages): the first and the third of four dimensions

@@ -245,9 +245,10 @@ class Checks {
           "minus infinity where the mask would be, and leave causal out"};
     if (attributes.has(AttentionOperand::sink) && queries == 1 && value_.op == Op::attention)
       throw NotLowered{"a sink with a single query, which cuDNN does not take; give it two queries"};
-    if (value_.op == Op::attention_float8 && queries == 1)
-      throw NotLowered{
-          "attention_float8 with a single query, which cuDNN does not take; give it two queries"};
+    const bool narrow = value_.op == Op::attention_float8 || value_.op == Op::attention_blockscaled;
+    if (narrow && queries == 1)  // plans for it end in a segmentation fault (9.27, block-scaled)
+      throw NotLowered{text(name(), " with a single query, which cuDNN does not take; give it two queries")};
+    if (value_.op == Op::attention_blockscaled) check_blocks();
     check_dropout(attributes, q);
     check_pages(attributes, q);
     check_attention_types(q);
@@ -255,6 +256,22 @@ class Checks {
       throw NotLowered{
           "gradients of a single query, which cuDNN makes NaN for large logits; give it two queries"};
     check_rows();
+  }
+
+  // From cuDNN 9.21 on.
+  void check_blocks() const {
+    constexpr std::size_t operands = 3;  // q, k and v
+    if (graph_.values[value_.inputs[0]].dtype == DType::float4_e2m1)
+      throw NotLowered{
+          "attention over float4_e2m1 in blocks; cuDNN takes MXFP8: quantize q, k and v to that"};
+    for (std::size_t i = 0; i < operands; ++i) {
+      const Tensor& tensor = graph_.tensors[graph_.values[value_.inputs[i]].source];
+      const int last = value_.layouts[i + 1].back();
+      if (last >= 0 && tensor.strides[static_cast<std::size_t>(last)] != 1)
+        throw NotLowered{text("the elements of ", operand_name(value_, i),
+                              " are not adjacent along its last axis, as cuDNN's attention over blocks wants "
+                              "them; quantize into elements that lie so, with from_parts")};
+    }
   }
 
   void check_dropout(const AttentionAttributes& attributes, std::size_t q) const {
@@ -277,7 +294,9 @@ class Checks {
   /// What is aligned less has plans, and some of them end in a misaligned access.
   void check_rows() const {
     each_memory([&](const Tensor& tensor, const AxisList& layout, OperandForm form, const std::string& what) {
-      if (form != OperandForm::sequence && form != OperandForm::packed_rows) return;
+      if (form != OperandForm::sequence && form != OperandForm::packed_rows &&
+          form != OperandForm::heads_first)
+        return;
       std::int64_t alignment = tensor.alignment;
       for (std::size_t d = 0; d + 1 < layout.size(); ++d)
         while (layout[d] >= 0 && alignment > 1 &&
