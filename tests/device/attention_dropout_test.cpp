@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dropout of attention on a GPU. cuDNN's masks are its own, so each is read out of the attention that has it:
 // with equal logits and the identity for v, the output is the probabilities.
-#include <cstdio>
-
 #include "support/cuda_api.hpp"
 #include "support/packed_trial.hpp"
 
@@ -226,15 +224,21 @@ TEST(DropoutOnGpu, seed_and_offset_choose_the_mask) {
   EXPECT_NE(first, drawn(0.5, number(8), number(11)));
   EXPECT_NE(first, drawn(0.5, number(7 + (std::int64_t{1} << 32)), number(11)));
   EXPECT_NE(first, drawn(0.5, number(7), number(11 + 2 * 4 * 128 * 128)));
-  const std::pair<const char*, std::int64_t> offsets[] = {
-      {"1", 1}, {"4", 4}, {"128", 128}, {"2^32", std::int64_t{1} << 32}};
-  for (const auto& [name, step] : offsets) {  // printed: how far apart offsets have to be
-    const auto other = drawn(0.5, number(7), number(11 + step));
-    double same = 0;
-    for (std::size_t i = 0; i < first.size(); ++i) same += first[i] == other[i];
-    std::printf("an offset %s further: %.4f of the mask is the same\n", name,
-                same / static_cast<double>(first.size()));
-  }
+}
+
+/// How much of the mask is the same as with the offset so much larger.
+double same_with_offset(std::int64_t further) {
+  const auto first = drawn(0.5, number(7), number(11)), other = drawn(0.5, number(7), number(11 + further));
+  double same = 0;
+  for (std::size_t i = 0; i < first.size(); ++i) same += first[i] == other[i];
+  return same / static_cast<double>(first.size());
+}
+
+/// The generator's counter counts draws of four numbers.
+TEST(DropoutOnGpu, offsets_have_to_be_4_apart) {
+  EXPECT_GT(same_with_offset(1), 0.8);
+  for (const std::int64_t further : {std::int64_t{4}, std::int64_t{128}, std::int64_t{1} << 32})
+    EXPECT_NEAR(same_with_offset(further), 0.5, 0.01) << further;
 }
 
 TEST(DropoutOnGpu, rates_are_kept) {
@@ -330,11 +334,10 @@ TEST(DropoutOnGpu, of_keys_in_pages) {
   const Tensor rows = read(forward(t.rows, t.options)[0]);
   t.options.paged = t.pages;
   const Tensor pages = read(forward(t.paged, t.options)[0]);
-  double apart = 0;  // the same mask is likely and not promised
-  for_each_index(rows.shape, [&](const Extents& i) {
-    if (i[1] < t.input.queries(i[0]) && std::fabs(rows.at(i) - pages.at(i)) > 0.01L) ++apart;
+  for_each_index(rows.shape, [&](const Extents& i) {  // one mask
+    if (i[1] >= t.input.queries(i[0])) return;
+    EXPECT_NEAR(rows.at(i), pages.at(i), 0.01L);
   });
-  std::printf("of pages: %g of %zu values differ from those of rows\n", apart, rows.size());
   Tensor zeros = t.input.q;
   for (Real& value : zeros.values) value = 0;
   double dropped = 0, all = 0;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed sequences and keys in pages on a GPU, against the definition.
-#include <cstdio>
-
 #include "support/packed_trial.hpp"
 
 namespace {
@@ -49,9 +47,10 @@ PackedSetting wide(DType dtype) {
   return s;
 }
 
-void check_forward(const PackedSetting& s, const PackedPlaces& places, Mode mode = Mode::jit) {
+/// `gap`: what lies between the sequences.
+void check_forward(const PackedSetting& s, const PackedPlaces& places, Mode mode = Mode::jit, Real gap = 0) {
   const PackedTrial t(s, places, gpu);
-  const Arrays made = forward(t.operands(0), t.options, mode);
+  const Arrays made = forward(t.operands(gap), t.options, mode);
   AttentionOutput wanted = attention_reference(t.padded);
   expect_packed(t, made[0], wanted.out, true, near(s.dtype, bound_of(s.dtype)), "out");
   const Tensor stats = read(made[1]);
@@ -59,16 +58,17 @@ void check_forward(const PackedSetting& s, const PackedPlaces& places, Mode mode
   EXPECT_TRUE(agrees(stats, wanted.stats, near(f32, bound_of(s.dtype)))) << "stats";
 }
 
-void check_backward(const PackedSetting& s, const PackedPlaces& places, const CompileOptions& options = {}) {
+void check_backward(const PackedSetting& s, const PackedPlaces& places, const CompileOptions& options = {},
+                    Real gap = 0) {
   const PackedTrial t(s, places, gpu);
-  const Arrays qkv = t.operands(0), made = forward(qkv, t.options);
+  const Arrays qkv = t.operands(gap), made = forward(qkv, t.options);
   const auto f = [&](const Arrays& a) -> Arrays {
     const auto g = stiletto::attention_backward(a[0], a[1], a[2], a[3], a[4], a[5], t.options);
     Arrays all{g.dq, g.dk, g.dv};
     if (s.bias) all.push_back(g.dbias);
     return all;
   };
-  const Arrays got = run_all(f, {t.packed(t.d_out, true, 0), qkv[0], qkv[1], qkv[2], made[0], made[1]},
+  const Arrays got = run_all(f, {t.packed(t.d_out, true, gap), qkv[0], qkv[1], qkv[2], made[0], made[1]},
                              Mode::compiled, options);
   const AttentionDerivatives g = attention_gradients(t.padded, t.d_out);
   expect_packed(t, got[0], g.dq, true, near_gradient(s.dtype), "dq");
@@ -170,52 +170,55 @@ TEST(PackedOnGpu, replays_with_other_places) {
                   "out");
 }
 
-/// What cuDNN makes of NaN between sequences and of sequences without keys; printed, as nothing is promised.
-TEST(PackedOnGpu, measured) {
-  const auto finite = [](const PackedTrial& t, const Array& made) {
-    std::string text;
-    const Tensor out = read(made);
-    for (std::size_t b = 0; b < t.at.len_q.size(); ++b) {
-      int nan = 0, zero = 0, all = 0;
-      for (std::int64_t i = 0; i < static_cast<std::int64_t>(t.at.len_q[b]); ++i)
-        for (std::int64_t h = 0; h < out.shape[1]; ++h)
-          for (std::int64_t e = 0; e < out.shape[2]; ++e, ++all) {
-            const Real x = out.at({t.at.first_q[b] + i, h, e});
-            nan += std::isnan(x), zero += x == 0;
-          }
-      text += " [" + std::to_string(nan) + " NaN, " + std::to_string(zero) + " zero of " +
-              std::to_string(all) + "]";
-    }
-    return text;
-  };
+TEST(PackedOnGpu, what_lies_between_sequences_does_not_matter) {
+  PackedSetting s = wide(f16);
   for (const Causal causal : {Causal::none, Causal::top_left}) {
-    PackedSetting s = wide(f16);
+    SCOPED_TRACE(static_cast<int>(causal));
     s.causal = causal;
-    const PackedTrial gaps(s, apart(), gpu);
-    std::printf("NaN in the gaps, causal %d:%s\n", static_cast<int>(causal),
-                finite(gaps, forward(gaps.operands(not_a_number), gaps.options)[0]).c_str());
-    PackedPlaces empty = apart();
-    empty.len_kv[2] = 0;
-    const PackedTrial none(s, empty, gpu);
-    const Arrays qkv = none.operands(0), made = forward(qkv, none.options);
-    std::printf("no keys in [2], causal %d:%s\n", static_cast<int>(causal), finite(none, made[0]).c_str());
-    std::printf("  its stats %g\n", static_cast<double>(read(made[1]).at({2, 0, 0, 0})));
-    const auto g = stiletto::attention_backward(none.packed(none.d_out, true, 0), qkv[0], qkv[1], qkv[2],
-                                                made[0], made[1], none.options);
-    std::printf("  dq%s\n", finite(none, g.dq).c_str());
-    const Tensor dk = read(g.dk);
-    std::string keys;
-    for (const std::int64_t row : {std::int64_t{0}, std::int64_t{150}, std::int64_t{132}})
-      keys += " " + std::to_string(static_cast<double>(dk.at({row, 0, 0})));
-    std::printf("  dk of [1] (no queries), of [0], of [2] (no keys):%s\n", keys.c_str());
+    check_forward(s, apart(), Mode::jit, not_a_number);
+    check_backward(s, apart(), {}, not_a_number);
   }
+}
+
+Array sevens(const stiletto::Shape& shape) { return stiletto::full(shape, 7, f16, gpu); }
+
+/// Other than on the CPU, which writes zeros there.
+TEST(PackedOnGpu, rows_of_no_sequence_keep_what_was_there) {
   const PackedTrial t(wide(f16), apart(), gpu);
-  const Array out = stiletto::full({290, 4, 64}, 7, f16, gpu);
+  const Array out = sevens({290, 4, 64});
   const Arrays qkv = t.operands(0);
   stiletto::attention_into(out, qkv[0], qkv[1], qkv[2], t.options);
-  const Tensor made = read(out);
-  std::printf("rows of no sequence, 7 before: %g %g %g\n", static_cast<double>(made.at({0, 0, 0})),
-              static_cast<double>(made.at({5, 0, 0})), static_cast<double>(made.at({287, 0, 0})));
+  EXPECT_TRUE(agrees(out, t.pack(attention_reference(t.padded).out, true, 7), near(f16, 5e-3L)));
+}
+
+/// Its rows of keys are of no sequence, and so are its queries' rows of out, other than on the CPU.
+TEST(PackedOnGpu, a_sequence_without_keys) {
+  PackedPlaces places = apart();
+  places.len_kv[2] = 0;
+  PackedSetting s = wide(f16);
+  for (const Causal causal : {Causal::none, Causal::top_left}) {
+    SCOPED_TRACE(static_cast<int>(causal));
+    s.causal = causal;
+    const PackedTrial t(s, places, gpu);
+    const Arrays qkv = t.operands(0);
+    const Array out = sevens({290, 4, 64}), stats = stiletto::full({5, 4, 128, 1}, 7, f32, gpu);
+    stiletto::attention_with_stats_into(out, stats, qkv[0], qkv[1], qkv[2], t.options);
+    const AttentionOutput wanted = attention_reference(t.padded);
+    Tensor expected = t.pack(wanted.out, true, 7);
+    for_each_index({4, 64},
+                   [&](const Extents& i) { element(expected, {places.first_q[2], i[0], i[1]}) = 7; });
+    EXPECT_TRUE(agrees(out, expected, near(f16, 5e-3L)));
+    Tensor log_sums = wanted.stats;
+    forget_padding(t, log_sums, read(stats));
+    EXPECT_TRUE(agrees(stats, log_sums, near(f32, 5e-3L)));
+    const Array dq = sevens({290, 4, 64}), dk = sevens({380, 2, 64}), dv = sevens({380, 2, 64});
+    stiletto::attention_backward_into(dq, dk, dv, t.packed(t.d_out, true, 0), qkv[0], qkv[1], qkv[2], out,
+                                      stats, t.options);
+    const AttentionDerivatives g = attention_gradients(t.padded, t.d_out);
+    EXPECT_TRUE(agrees(dq, t.pack(g.dq, true, read(dq)), near_gradient(f16)));  // 0 of that sequence
+    EXPECT_TRUE(agrees(dk, t.pack(g.dk, false, 7), near_gradient(f16)));
+    EXPECT_TRUE(agrees(dv, t.pack(g.dv, false, 7), near_gradient(f16)));
+  }
 }
 
 // ---- pages ----
