@@ -171,16 +171,18 @@ Group types() {
   auto computed = [](const Arrays& a) { return conv(stiletto::relu(a[0]), a[1]); };
   const Shape x{2, 32, 14, 16}, w{32, 32, 3, 3};
   const DType i8 = DType::int8, f64 = DType::float64;
-  return {"convolution_types",
-          {{"int8, channels last", plain, {last(x, i8), last(w, i8)}, "conv of int8"},
-           {"int8, channels first", plain, {{x, i8}, {w, i8}}, "conv of int8"},
-           {"float64", plain, {{x, f64}, {w, f64}}, "is float64"},
-           {"float32 written from float16", into, {last(x, f16), last(w, f16), last(x, f32)}},
-           {"channels first written from channels last", into, {last(x, f16), last(w, f16), {x, f16}}},
-           {"float16 and float32", plain, {last(x, f16), last(w, f32)}, "x of conv is computed (by cast)"},
-           {"max pool of int8", max2, {last(x, i8)}},
-           {"conv of conv", two, {last(x, f16), last(w, f16)}, "conv and conv in one graph"},
-           {"a computed image", computed, {last(x, f16), last(w, f16)}, "x of conv is computed (by relu)"}}};
+  return {
+      "convolution_types",
+      {{"int8, channels last", plain, {last(x, i8), last(w, i8)}, "conv of int8"},
+       {"int8, channels first", plain, {{x, i8}, {w, i8}}, "conv of int8"},
+       {"float64", plain, {{x, f64}, {w, f64}}, "is float64"},
+       {"float32 written from float16", into, {last(x, f16), last(w, f16), last(x, f32)}},
+       {"channels first written from channels last", into, {last(x, f16), last(w, f16), {x, f16}}},
+       {"float16 and float32", plain, {last(x, f16), last(w, f32)}, "x of conv is computed (by cast)"},
+       {"max pool of int8", max2, {last(x, i8)}},
+       {"max pool of uint8", max2, {last(x, DType::uint8)}, "max_pool of uint8, which cuDNN does not take"},
+       {"conv of conv", two, {last(x, f16), last(w, f16)}, "conv and conv in one graph"},
+       {"a computed image", computed, {last(x, f16), last(w, f16)}, "x of conv is computed (by relu)"}}};
 }
 
 }  // namespace

@@ -177,6 +177,9 @@ class Checks {
                             " behind, of which cuDNN counts only the first; pad both sides alike, or leave "
                             "include_padding out")};
     const Tensor& x = graph_.tensors[graph_.values[value_.inputs[0]].source];
+    if (is_integer(x.dtype) && x.dtype != DType::int8)  // plans build for some, in channels-last memory alone
+      throw NotLowered{text(name(), " of ", x.dtype,
+                            ", which cuDNN does not take in both orders; cast x to int8 or float32")};
     if (x.dtype == DType::bfloat16 && !falls(x, value_.layouts[1], false))
       throw NotLowered{text(name(),
                             " of bfloat16 in channels-last memory, which came out wrong on a GPU; give it "
