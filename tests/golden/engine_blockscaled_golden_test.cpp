@@ -259,6 +259,170 @@ cudnn graph, 1 x 128 x 96
 )");
 }
 
+TEST(EngineBlockscaled, column_sums) {
+  auto f = [](const BlockscaledArray& a, const BlockscaledArray& b) {
+    return stiletto::sum(matmul(a, b), 0);
+  };
+  expect_text(text_of_two(f, {{128, 256}, mxfp8, -1}, {{256, 96}, mxfp8, -2}), R"(
+cudnn graph, 1 x 128 x 96
+  t0 = tensor0: float8_e4m3(1, 128, 256) strides (32768, 256, 1)
+  t1 = tensor1: float8_e8m0(1, 128, 8) strides (1024, 8, 1) in F8_128x4
+  t3 = tensor2: float8_e4m3(1, 256, 96) strides (24576, 1, 256)
+  t4 = tensor3: float8_e8m0(1, 8, 128) strides (1024, 1, 8) in F8_128x4
+  t2 = dequantize(t0, t1, 32 float8_e4m3 by float8_e8m0 along -1) in float32: float32(1, 128, 256)
+  t5 = dequantize(t3, t4, 32 float8_e4m3 by float8_e8m0 along -2) in float32: float32(1, 256, 96)
+  t6 = matmul(t2, t5) in float32: float32(1, 128, 96)
+  t7 = sum(t6) in float32: store0: float32(1, 1, 96) strides (96, 96, 1)
+)");
+}
+
+TEST(EngineBlockscaled, alpha_and_beta) {
+  auto f = [](const BlockscaledArray& a, const BlockscaledArray& b, const Array& to) {
+    stiletto::matmul_into(to, a, b, 2, 0.5);
+  };
+  expect_text(text_of_two(f, {{128, 256}, mxfp8, -1}, {{256, 96}, mxfp8, -2}, on_cpu({128, 96}, f32)), R"(
+cudnn graph, 1 x 128 x 96
+  t0 = tensor0: float8_e4m3(1, 128, 256) strides (32768, 256, 1)
+  t1 = tensor1: float8_e8m0(1, 128, 8) strides (1024, 8, 1) in F8_128x4
+  t3 = tensor2: float8_e4m3(1, 256, 96) strides (24576, 1, 256)
+  t4 = tensor3: float8_e8m0(1, 8, 128) strides (1024, 1, 8) in F8_128x4
+  t7 = 2: float32 constant
+  t9 = tensor4: float32(1, 128, 96) strides (12288, 96, 1)
+  t10 = 0.5: float32 constant
+  t2 = dequantize(t0, t1, 32 float8_e4m3 by float8_e8m0 along -1) in float32: float32(1, 128, 256)
+  t5 = dequantize(t3, t4, 32 float8_e4m3 by float8_e8m0 along -2) in float32: float32(1, 256, 96)
+  t6 = matmul(t2, t5) in float32: float32(1, 128, 96)
+  t8 = multiply(t6, t7) in float32: float32(1, 128, 96)
+  t11 = multiply(t9, t10) in float32: float32(1, 128, 96)
+  t12 = add(t8, t11) in float32: store0: float32(1, 128, 96) strides (12288, 96, 1)
+)");
+}
+
+/// Matrices of one row each stay matrices, and their batch one: each has tiles of scales of its own.
+TEST(EngineBlockscaled, a_batch_of_single_rows) {
+  expect_text(text_of_two(product, {{5, 1, 64}, mxfp8, -1}, {{64, 7}, mxfp8, -2}), R"(
+cudnn graph, 5 x 1 x 7
+  t0 = tensor0: float8_e4m3(5, 1, 64) strides (64, 64, 1)
+  t1 = tensor1: float8_e8m0(5, 128, 4) strides (512, 4, 1) in F8_128x4
+  t3 = tensor2: float8_e4m3(1, 64, 7) strides (448, 1, 64)
+  t4 = tensor3: float8_e8m0(1, 4, 128) strides (512, 1, 4) in F8_128x4
+  t2 = dequantize(t0, t1, 32 float8_e4m3 by float8_e8m0 along -1) in float32: float32(5, 1, 64)
+  t5 = dequantize(t3, t4, 32 float8_e4m3 by float8_e8m0 along -2) in float32: float32(1, 64, 7)
+  t6 = matmul(t2, t5) in float32: store0: float32(5, 1, 7) strides (7, 7, 1)
+)");
+}
+
+TEST(EngineBlockscaled, single_rows_are_quantized) {
+  const Blocked to{{5, 1, 32}, mxfp8, -1};
+  auto f = [&](const Array& e, const Array& s, const Array& x, const Array& w) {
+    quantize_into(to.of(e, s), matmul(x, w));
+  };
+  expect_text(engine_text(f, to.elements(), to.scales(), on_cpu({5, 1, 64}, bf16), on_cpu({64, 32}, bf16)),
+              R"(
+cudnn graph, 5 x 1 x 32
+  t0 = tensor0: bfloat16(5, 1, 64) strides (64, 64, 1)
+  t1 = tensor1: bfloat16(1, 64, 32) strides (2048, 32, 1)
+  t2 = matmul(t0, t1) in float32: float32(5, 1, 32)
+  t3 = quantize(t2, 32 float8_e4m3 by float8_e8m0 along -1) in float32: store0: float8_e4m3(5, 1, 32) strides (32, 32, 1)
+  t4 = result 1 of it: store1: float8_e8m0(5, 128, 4) strides (512, 4, 1) in F8_128x4
+)");
+}
+
+/// Rows of the result are further apart than its matrices; the operands' matrices do not change for it.
+TEST(EngineBlockscaled, a_result_of_interleaved_matrices) {
+  auto f = [](const BlockscaledArray& a, const BlockscaledArray& b, const Array& to) {
+    stiletto::matmul_into(to, a, b);
+  };
+  expect_text(
+      text_of_two(f, {{3, 33, 64}, mxfp8, -1}, {{64, 7}, mxfp8, -2}, on_cpu({3, 33, 7}, f32, {7, 21, 1})),
+      R"(
+cudnn graph, 3 x 33 x 7
+  t0 = tensor0: float8_e4m3(3, 33, 64) strides (2112, 64, 1)
+  t1 = tensor1: float8_e8m0(3, 128, 4) strides (512, 4, 1) in F8_128x4
+  t3 = tensor2: float8_e4m3(1, 64, 7) strides (448, 1, 64)
+  t4 = tensor3: float8_e8m0(1, 4, 128) strides (512, 1, 4) in F8_128x4
+  t2 = dequantize(t0, t1, 32 float8_e4m3 by float8_e8m0 along -1) in float32: float32(3, 33, 64)
+  t5 = dequantize(t3, t4, 32 float8_e4m3 by float8_e8m0 along -2) in float32: float32(1, 64, 7)
+  t6 = matmul(t2, t5) in float32: store0: float32(3, 33, 7) strides (7, 21, 1)
+)");
+}
+
+/// Both axes of the result are rows of the product.
+TEST(EngineBlockscaled, a_product_with_a_vector_is_not_quantized) {
+  const Blocked to{{5, 32}, mxfp8, -1};
+  auto f = [&](const Array& e, const Array& s, const Array& x, const Array& w) {
+    quantize_into(to.of(e, s), matmul(x, w));
+  };
+  expect_text(engine_text(f, to.elements(), to.scales(), on_cpu({5, 32, 64}, bf16), on_cpu({64}, bf16)), R"(
+not 5 x 32 x 1: quantize along axes that are not the rows and columns of the product, as of a product with a vector, which cuDNN does not take; multiply by a matrix, or use the CPU
+)");
+}
+
+// ---- attention ----
+
+/// Of q, k and v: as blocks of this format, but v adjacent along its width.
+template <class F>
+std::string text_of_attention(const F& f, const Blocked& q, const Blocked& k, const Blocked& v) {
+  return engine_text([&](const Array& qe, const Array& qs, const Array& ke, const Array& ks, const Array& ve,
+                         const Array& vs) { return f(q.of(qe, qs), k.of(ke, ks), v.of(ve, vs)); },
+                     q.elements(), q.scales(), k.elements(), k.scales(), on_cpu(v.shape, v.format.element),
+                     v.scales());
+}
+
+/// Scales of v are tiled along its width, those of q and k along their rows.
+TEST(EngineBlockscaled, attention) {
+  auto f = [](const BlockscaledArray& q, const BlockscaledArray& k, const BlockscaledArray& v) {
+    return stiletto::attention(q, k, v);
+  };
+  expect_text(text_of_attention(f, {{2, 8, 200, 64}, mxfp8, -1}, {{2, 2, 96, 64}, mxfp8, -1},
+                                {{2, 2, 96, 160}, mxfp8, -2}),
+              R"(
+cudnn graph, a node attention_blockscaled
+  t0 = tensor0: float8_e4m3(2, 8, 200, 64) strides (102400, 12800, 64, 1)
+  t1 = tensor1: float8_e4m3(2, 2, 96, 64) strides (12288, 6144, 64, 1)
+  t2 = tensor2: float8_e4m3(2, 2, 96, 160) strides (30720, 15360, 160, 1)
+  t3 = scalar0: float32 by value
+  t4 = tensor3: float8_e8m0(2, 8, 256, 4) strides (8192, 1024, 4, 1) in F8_128x4
+  t5 = tensor4: float8_e8m0(2, 2, 128, 4) strides (1024, 512, 4, 1) in F8_128x4
+  t6 = tensor5: float8_e8m0(2, 2, 4, 256) strides (2048, 1024, 1, 4) in F8_128x4
+  t7 = attention_blockscaled(t0, t1, t2, t3, t4, t5, t6) in float32: store0: float32(2, 8, 200, 160) strides (256000, 160, 1280, 1)
+)");
+}
+
+TEST(EngineBlockscaled, attention_with_stats_and_options) {
+  auto f = [](const BlockscaledArray& q, const BlockscaledArray& k, const BlockscaledArray& v) {
+    const auto r = stiletto::attention_with_stats(
+        q, k, v, {.scale = 0.5F, .causal = stiletto::Causal::bottom_right, .window = 16});
+    return std::vector<Array>{r.out, r.stats};
+  };
+  constexpr BlockFormat e5m2 = BlockFormat::mxfp8_e5m2;
+  expect_text(text_of_attention(f, {{1, 4, 64, 32}, e5m2, -1}, {{1, 4, 64, 32}, e5m2, -1},
+                                {{1, 4, 64, 32}, e5m2, -2}),
+              R"(
+cudnn graph, a node attention_blockscaled
+  t0 = tensor0: float8_e5m2(1, 4, 64, 32) strides (8192, 2048, 32, 1)
+  t1 = tensor1: float8_e5m2(1, 4, 64, 32) strides (8192, 2048, 32, 1)
+  t2 = tensor2: float8_e5m2(1, 4, 64, 32) strides (8192, 2048, 32, 1)
+  t3 = scalar0: float32 by value
+  t4 = tensor3: float8_e8m0(1, 4, 128, 4) strides (2048, 512, 4, 1) in F8_128x4
+  t5 = tensor4: float8_e8m0(1, 4, 128, 4) strides (2048, 512, 4, 1) in F8_128x4
+  t6 = tensor5: float8_e8m0(1, 4, 4, 128) strides (2048, 512, 1, 4) in F8_128x4
+  t7 = attention_blockscaled(t0, t1, t2, t3, t4, t5, t6, causal bottom_right, window=16) in float32: store0: float32(1, 4, 64, 32) strides (8192, 32, 128, 1)
+  t8 = result 1 of it: store1: float32(1, 4, 64, 1) strides (256, 64, 1, 1)
+)");
+}
+
+TEST(EngineBlockscaled, attention_computes_nothing_behind_itself) {
+  auto f = [](const BlockscaledArray& q, const BlockscaledArray& k, const BlockscaledArray& v) {
+    return stiletto::cast(stiletto::attention(q, k, v), bf16);
+  };
+  expect_text(text_of_attention(f, {{1, 4, 64, 32}, mxfp8, -1}, {{1, 4, 64, 32}, mxfp8, -1},
+                                {{1, 4, 64, 32}, mxfp8, -2}),
+              R"(
+not a node attention_blockscaled: cast of what attention_blockscaled computes, which cuDNN only stores; compute it in a call of its own
+)");
+}
+
 /// Axes of a batch merge; those of matrices, of elements and of scales, do not.
 TEST(CanonicalBlockscaled, batches_merge) {
   auto f = [](const BlockscaledArray& a, const BlockscaledArray& b, const BlockscaledArray& to) {

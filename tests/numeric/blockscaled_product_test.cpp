@@ -132,6 +132,56 @@ TEST(BlockscaledProducts, alpha_and_beta) {
   }
 }
 
+/// What cuDNN computes behind a product in the same graph.
+TEST(BlockscaledProducts, what_follows_them) {
+  Random random(320);
+  const auto each = [](const Tensor& x, DType dtype, const auto& f) {
+    return tabulate(dtype, x.shape, [&](const Extents& i) { return f(x.at(i), i.back()); });
+  };
+  for (const BlockKind& kind : block_kinds) {
+    const Blocks a = exact_blocks(random, kind, {33, 64}, -1), b = exact_blocks(random, kind, {64, 40}, -2),
+                 c = exact_blocks(random, kind, {64, 40}, -2);
+    const BlockscaledArray x = to_blockscaled(a), y = to_blockscaled(b), z = to_blockscaled(c);
+    const Tensor first = matmul(a.values(), b.values()), second = matmul(a.values(), c.values()),
+                 bias = random_tensor(random, bf16, {40});
+    const Array with_bias = stiletto::jit(
+        [](const BlockscaledArray& l, const BlockscaledArray& r, const Array& more) {
+          return stiletto::cast(stiletto::gelu(matmul(l, r) * 0.0625F + more), bf16);
+        },
+        x, y, to_array(bias));
+    EXPECT_TRUE(agrees(with_bias, each(first, bf16,
+                                       [&](Real value, std::int64_t column) {
+                                         const Real t =
+                                             value / 16 + bias.values[static_cast<std::size_t>(column)];
+                                         return t / 2 * std::erfc(-t / std::sqrt(Real{2}));
+                                       })))
+        << kind.name;
+    const Array gated = stiletto::jit(
+        [](const BlockscaledArray& l, const BlockscaledArray& r, const BlockscaledArray& s) {
+          return stiletto::cast(stiletto::silu(matmul(l, r)) * matmul(l, s), bf16);
+        },
+        x, y, z);
+    Tensor wanted =
+        each(first, bf16, [](Real value, std::int64_t) { return value / (1 + std::exp(-value)); });
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted.values[i] *= second.values[i];
+    EXPECT_TRUE(agrees(gated, wanted)) << kind.name;
+    const auto [sums, turned] =
+        std::pair(stiletto::jit([](const BlockscaledArray& l,
+                                   const BlockscaledArray& r) { return stiletto::sum(matmul(l, r), 0); },
+                                x, y),
+                  stiletto::jit([](const BlockscaledArray& l,
+                                   const BlockscaledArray& r) { return stiletto::transpose(matmul(l, r)); },
+                                x, y));
+    Tensor total(f32, {40});
+    for (std::size_t i = 0; i < first.size(); ++i) total.values[i % 40] += first.values[i];
+    EXPECT_TRUE(agrees(sums, total, {.exact = true})) << kind.name;
+    EXPECT_TRUE(agrees(turned,
+                       tabulate(f32, {40, 33}, [&](const Extents& i) { return first.at({i[1], i[0]}); }),
+                       {.exact = true}))
+        << kind.name;
+  }
+}
+
 /// Narrow in, narrow out: the product is exact, so its codes are the reference's.
 TEST(BlockscaledProducts, into_blocks) {
   Failures failures;

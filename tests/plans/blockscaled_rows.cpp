@@ -30,6 +30,7 @@ struct Blocked {
   Shape shape;
   BlockFormat format;
   int axis;
+  stiletto::Strides strides = {};  // of the elements; without them, adjacent along the axis
 };
 Blocked left(BlockFormat format, Shape shape = {128, 256}) { return {shape, format, -1}; }
 Blocked right(BlockFormat format, Shape shape = {256, 96}) { return {shape, format, -2}; }
@@ -50,6 +51,7 @@ Row row(const std::string& name, const F& f, const std::vector<Blocked>& narrow,
     const BlockscaledArray spec = BlockscaledArray::spec(b.shape, b.format, b.axis);
     for (const Array& part : {spec.elements(), spec.scales()})
       operands.push_back({part.shape(), part.dtype(), part.strides()});
+    if (b.strides.size() > 0) operands[operands.size() - 2].strides = b.strides;
   }
   operands.insert(operands.end(), plain.begin(), plain.end());
   return {name, function, operands, refusal};
@@ -157,6 +159,15 @@ Group mixed() {
            "quantize into one function, or quantize on the CPU"),
        row("quantize of exp", computed, {left(e4m3)}, {x},
            "quantize of what no product in the graph computes"),
+       row("a batch of rows", product, {left(e4m3, {5, 1, 256}), right(e4m3)}),
+       row("a batch of columns", product, {left(nvfp4), right(nvfp4, {5, 256, 1})}),
+       row("a batch of rows, quantized", into, {{{5, 1, 96}, e4m3, -1}}, {{{5, 1, 256}, bf16}, w}),
+       row("a vector's product, quantized", into, {{{5, 32}, e4m3, -1}},
+           {{{5, 32, 256}, bf16}, {{256}, bf16}},
+           "quantize along axes that are not the rows and columns of the product, as of a product with a "
+           "vector, which cuDNN does not take; multiply by a matrix, or use the CPU"),
+       row("elements along rows", product,
+           {{{128, 256}, e4m3, -1, {1, 128}}, {{256, 96}, e4m3, -2, {96, 1}}}),
        row("elements alone", elements_alone, {left(e4m3), right(e4m3)}, {},
            "the scales that quantize gives are not used, and cuDNN computes both; return or store both"),
        row("scales alone", scales_alone, {left(e4m3), right(e4m3)}, {},
@@ -177,6 +188,81 @@ Group mixed() {
       "b200"};
 }
 
+/// Operands of attention, v adjacent along its width where cuDNN takes it.
+struct Qkv {
+  BlockFormat format = e4m3;
+  std::int64_t heads_kv = 4, queries = 128, keys = 128, head_dim = 64, width = 64;
+
+  std::vector<Blocked> operands(bool v_along_width = true) const {
+    const Shape v{2, heads_kv, keys, width};
+    return {
+        {{2, 4, queries, head_dim}, format, -1},
+        {{2, heads_kv, keys, head_dim}, format, -1},
+        {v, format, -2,
+         v_along_width ? stiletto::Strides{v[1] * v[2] * v[3], v[2] * v[3], v[3], 1} : stiletto::Strides{}}};
+  }
+};
+
+Group attention_group() {
+  using stiletto::AttentionOptions;
+  constexpr std::size_t since = 92100;
+  constexpr const char* too_old = "MXFP8 SDPA requires cuDNN 9.21.0 or later";
+  const auto out = [](const AttentionOptions& options) {
+    return
+        [options](const Narrow& q, const Arrays&) { return stiletto::attention(q[0], q[1], q[2], options); };
+  };
+  const auto with_stats = [](const AttentionOptions& options) {
+    return [options](const Narrow& q, const Arrays&) {
+      const auto r = stiletto::attention_with_stats(q[0], q[1], q[2], options);
+      return Arrays{r.out, r.stats};
+    };
+  };
+  const auto with_lengths = [](const Narrow& q, const Arrays& a) {
+    return stiletto::attention(q[0], q[1], q[2], {.seq_len_q = a[0], .seq_len_kv = a[1]});
+  };
+  const auto behind = [](const Narrow& q, const Arrays&) {
+    return stiletto::cast(stiletto::attention(q[0], q[1], q[2]), bf16);
+  };
+  const auto narrow = [](const Narrow& q, const Arrays&) {
+    quantize_into(q[3], stiletto::attention(q[0], q[1], q[2]));
+  };
+  const Operand lengths{{2}, DType::int32};
+  std::vector<Blocked> and_result = Qkv{}.operands();
+  and_result.push_back({{2, 128, 4, 64}, e4m3, -1});
+  Group group{"blockscaled_attention", {}, "b200"};
+  group.rows = {row("e4m3", out({}), Qkv{}.operands(), {}, too_old),
+                row("e5m2", out({}), Qkv{e5m2}.operands(), {}, too_old),
+                row("with stats", with_stats({}), Qkv{}.operands(), {}, too_old),
+                row("shared heads, a mask and a scale",
+                    with_stats({.scale = 0.5F, .causal = stiletto::Causal::top_left}),
+                    Qkv{e4m3, 2}.operands(), {}, too_old),
+                row("a window", out({.causal = stiletto::Causal::top_left, .window = 32}), Qkv{}.operands(),
+                    {}, too_old),
+                row("lengths", with_lengths, Qkv{}.operands(), {lengths, lengths}, too_old),
+                row("wide heads", out({}), Qkv{e4m3, 4, 256, 384, 128, 128}.operands(), {}, too_old)};
+  for (Row& each : group.rows) each.plan_since = since;
+  for (
+      const Row& more : std::vector<Row>{
+          row("mxfp4", out({}), Qkv{mxfp4}.operands(false), {},
+              "attention over float4_e2m1 in blocks; cuDNN takes MXFP8: quantize q, k and v to that"),
+          row("nvfp4", out({}), Qkv{nvfp4}.operands(false), {},
+              "attention over float4_e2m1 in blocks; cuDNN takes MXFP8: quantize q, k and v to that"),
+          row("v along its rows", out({}), Qkv{}.operands(false), {},
+              "the elements of v are not adjacent along its last axis, as cuDNN's attention over blocks "
+              "wants "
+              "them; quantize into elements that lie so, with from_parts"),
+          row("a single query", out({}), Qkv{e4m3, 4, 1}.operands(), {},
+              "attention_blockscaled with a single query, which cuDNN does not take; give it two queries"),
+          row("rounded to bfloat16", behind, Qkv{}.operands(), {},
+              "cast of what attention_blockscaled computes, which cuDNN only stores; compute it in a call of "
+              "its own"),
+          row("quantized", narrow, and_result, {},
+              "attention_blockscaled and quantize in one graph; store what the first computes and pass it to "
+              "a call of its own")})
+    group.rows.push_back(more);
+  return group;
+}
+
 Group elsewhere(const std::string& target, const std::string& refusal) {
   const auto into = [](const Narrow& q, const Arrays& a) { quantize_into(q[0], matmul(a[0], a[1])); };
   Group group{"blockscaled_" + target, {}, target};
@@ -184,15 +270,20 @@ Group elsewhere(const std::string& target, const std::string& refusal) {
     group.rows.push_back(row(name_of(format), product, {left(format), right(format)}, {}, refusal));
   group.rows.push_back(
       row("quantized", into, {{{128, 96}, e4m3, -1}}, {{{128, 256}, bf16}, {{256, 96}, bf16}}, refusal));
+  if (!refusal.empty())
+    group.rows.push_back(row(
+        "attention", [](const Narrow& q, const Arrays&) { return stiletto::attention(q[0], q[1], q[2]); },
+        Qkv{}.operands(), {}, refusal));
   return group;
 }
 
 }  // namespace
 
 std::vector<Group> blockscaled_groups() {
-  std::vector<Group> groups{mixed(), elsewhere("h200",
-                                               "block-scaled types, which need a Blackwell GPU (sm_100 or "
-                                               "later); dequantize outside the function, or use the CPU")};
+  std::vector<Group> groups{mixed(), attention_group(),
+                            elsewhere("h200",
+                                      "block-scaled types, which need a Blackwell GPU (sm_100 or "
+                                      "later); dequantize outside the function, or use the CPU")};
   groups.push_back(elsewhere("rtx5090", ""));
   for (const BlockFormat& format : {e4m3, e5m2, mxfp4, nvfp4}) groups.push_back(format_group(format));
   return groups;

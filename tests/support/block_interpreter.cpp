@@ -99,4 +99,23 @@ void interpret_blocks(const EngineGraph& graph, const EngineNode& node, std::vec
     blocks.quantize(values[node.inputs.at(0)], values[node.output], values[node.further[0]]);
 }
 
+EngineNode without_blocks(const EngineGraph& graph, const EngineNode& node, std::vector<Numbers>& values) {
+  constexpr std::uint32_t operands = 3, first_scales = 4;  // q, k and v; the scale of logits lies between
+  for (std::uint32_t i = 0; i < operands; ++i) {
+    const std::uint32_t elements = node.inputs.at(i), scales = node.inputs.at(first_scales + i);
+    EngineNode blocks;
+    blocks.op = Op::dequantize;
+    blocks.inputs = {elements, scales};
+    blocks.output = elements;
+    blocks.attributes =
+        BlockAttributes{graph.tensors[elements].dtype, graph.tensors[scales].dtype, 32, i + 1 < operands};
+    interpret_blocks(graph, blocks, values);
+  }
+  EngineNode attention = node;
+  attention.op = Op::attention;
+  attention.inputs.erase(attention.inputs.begin() + first_scales,
+                         attention.inputs.begin() + first_scales + operands);
+  return attention;
+}
+
 }  // namespace support

@@ -246,7 +246,7 @@ class Interpreter {
   Interpreter(const EngineGraph& graph, const Invocation& call, Rounding rounding)
       : graph_(graph), call_(call), rounding_(rounding), values_(graph.tensors.size()) {}
 
-  void run() {
+  bool run() {
     std::vector<std::size_t> last(values_.size());
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       for (const std::uint32_t input : graph_.nodes[i].inputs) last[input] = i;
@@ -265,6 +265,7 @@ class Interpreter {
       for (const std::uint32_t input : node.inputs)
         if (last[input] == i) values_[input] = {};  // large graphs would not fit
     }
+    return rounds_;
   }
 
  private:
@@ -305,16 +306,25 @@ class Interpreter {
   }
 
   void structured(const EngineNode& node) {
-    if (stiletto::detail::is_block_scaling(node.op)) {
+    if (node.op == Op::quantize) return interpret_blocks(graph_, node, values_);  // codes, exactly
+    if (node.op == Op::dequantize)
       interpret_blocks(graph_, node, values_);
-      if (node.op == Op::quantize) return;  // codes, exactly
-      for (double& x : values_[node.output]) x = rounded(x, graph_.tensors[node.output].dtype, rounding_);
-      return;
-    }
-    interpret_structured(graph_, node, values_, rounding_ == Rounding::exact);
+    else if (node.op == Op::attention_blockscaled)
+      interpret_structured(graph_, without_blocks(graph_, node, values_), values_, is_exact());
+    else
+      interpret_structured(graph_, node, values_, is_exact());
     node.each_result([&](std::uint32_t result) {
-      for (double& x : values_[result]) x = rounded(x, graph_.tensors[result].dtype, rounding_);
+      for (double& x : values_[result]) round(x, graph_.tensors[result].dtype);
     });
+    rounds_ = rounds_ || node.op != Op::dequantize;
+  }
+
+  bool is_exact() const { return rounding_ == Rounding::exact; }
+
+  void round(double& x, DType dtype) {
+    const double before = x;
+    x = rounded(x, dtype, rounding_);
+    rounds_ = rounds_ || (x != before && !std::isnan(before));
   }
 
   void compute(const EngineNode& node) {
@@ -332,8 +342,8 @@ class Interpreter {
     else
       elementwise(node, operands, out);
     for (double& x : out) {
-      if (node.compute != DType::boolean) x = rounded(x, node.compute, rounding_);
-      x = rounded(x, t.dtype, rounding_);
+      if (node.compute != DType::boolean) round(x, node.compute);
+      round(x, t.dtype);
     }
   }
 
@@ -415,13 +425,14 @@ class Interpreter {
   const EngineGraph& graph_;
   const Invocation& call_;
   Rounding rounding_;
+  bool rounds_ = false;
   std::vector<Values> values_;
 };
 
 }  // namespace
 
-void interpret(const EngineGraph& graph, const Invocation& call, Rounding rounding) {
-  Interpreter(graph, call, rounding).run();
+bool interpret(const EngineGraph& graph, const Invocation& call, Rounding rounding) {
+  return Interpreter(graph, call, rounding).run();
 }
 
 }  // namespace support

@@ -12,8 +12,9 @@ namespace support {
 /// `exact` leaves values of float32 unrounded: what that changes is the error that float32 may be forgiven.
 enum class Rounding { declared, exact };
 
-/// Reads call.tensors, writes call.stores. Throws std::logic_error for a graph without a meaning.
-void interpret(const stiletto::detail::cudnn::EngineGraph& graph, const stiletto::detail::Invocation& call,
+/// Reads call.tensors, writes call.stores; returns whether a computed value was rounded, other than to codes
+/// of blocks. Throws std::logic_error for a graph without a meaning.
+bool interpret(const stiletto::detail::cudnn::EngineGraph& graph, const stiletto::detail::Invocation& call,
                Rounding rounding);
 
 }  // namespace support

@@ -25,15 +25,19 @@ int blocked_axis(const Value& value) {
   return layout[layout.size() - (std::get<BlockAttributes>(value.attributes).last ? 1 : 2)];
 }
 
-/// Of a node that quantizes or dequantizes `value` in this layout: the blocked axis counted there.
+/// Of a node that quantizes or dequantizes `value` in this layout, which may turn its matrices round: scales
+/// are tiled matrix by matrix, so both axes of a matrix have to be the dimensions of one.
 BlockAttributes block_attributes(const Value& value, const Layout& layout) {
   BlockAttributes attributes = std::get<BlockAttributes>(value.attributes);
-  const int blocked = blocked_axis(value);
-  attributes.last = layout.back().axis == blocked;
-  if (!attributes.last && layout[layout.size() - 2].axis != blocked)
-    throw NotLowered{text(name_of(value.op),
-                          " along a batch axis of the product, which cuDNN does not take; "
-                          "block along its rows or columns")};
+  const auto own = value.layouts[0].end() - 2;
+  const int rows = layout[layout.size() - 2].axis, columns = layout.back().axis;
+  const bool turned = rows == own[1] && columns == own[0];
+  if (!turned && (rows != own[0] || columns != own[1]))
+    throw NotLowered{
+        text(name_of(value.op),
+             " along axes that are not the rows and columns of the product, as of a product with "
+             "a vector, which cuDNN does not take; multiply by a matrix, or use the CPU")};
+  if (turned) attributes.last = !attributes.last;
   return attributes;
 }
 
@@ -142,6 +146,15 @@ AxisMask scale_axes(const CanonicalGraph& graph) {
     if (is_operation(value, Op::part) && is_operation(graph.values[value.inputs[0]], Op::quantize))
       add(value.layouts[0]);
   }
+  return axes;
+}
+
+AxisMask matrix_axes(const CanonicalGraph& graph) {
+  AxisMask axes;
+  for (const Value& value : graph.values)
+    if (is_operation(value, Op::quantize) || is_operation(value, Op::dequantize))
+      for (auto axis = value.layouts[0].end() - 2; axis != value.layouts[0].end(); ++axis)
+        if (*axis >= 0) axes.set(static_cast<std::size_t>(*axis));
   return axes;
 }
 

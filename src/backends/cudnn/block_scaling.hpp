@@ -16,6 +16,9 @@ bool has_block_scaling(const CanonicalGraph& graph);
 /// Axes that only matrices of scales have.
 AxisMask scale_axes(const CanonicalGraph& graph);
 
+/// Rows and columns of block-scaled matrices; none where there are no such matrices.
+AxisMask matrix_axes(const CanonicalGraph& graph);
+
 /// Throws NotLowered for what no engine takes: measured by plans for a B200, cuDNN 9.19 and 9.27.
 void check_block_scaling(const CanonicalGraph& graph);
 

@@ -80,24 +80,29 @@ class Placer {
   // ---- matmul ----
 
   /// Rows are the axes of the left operand alone, columns those of the right alone; one of each keeps its
-  /// place and everything else is batch.
+  /// place and everything else is batch. Beside block-scaled matrices it is theirs, or none.
   void around_product(const Value& product, AxisMask reduced) {
     AxisMask left = graph_.values[product.inputs[0]].axes & ~product.contracted;
     AxisMask right = graph_.values[product.inputs[1]].axes & ~product.contracted;
     AxisMask space = product.axes | reduced;
     for (const Store& store : graph_.stores) space |= store.tensor.axes;
     space &= ~scales_;
-    const auto rows = axes_of(left & ~right, graph_.extents.size());
-    const auto columns = axes_of(right & ~left, graph_.extents.size());
+    const std::optional<std::size_t> row = kept(left & ~right), column = kept(right & ~left);
     AxisMask batch = space;
-    if (!rows.empty()) batch.reset(rows.back());
-    if (!columns.empty()) batch.reset(columns.back());
+    if (row) batch.reset(*row);
+    if (column) batch.reset(*column);
     Layout layout;
     for (std::size_t axis : axes_of(batch, graph_.extents.size())) layout.push_back(whole(axis));
     if (layout.empty()) layout.emplace_back();
-    layout.push_back(rows.empty() ? Part{} : whole(rows.back()));
-    layout.push_back(columns.empty() ? Part{} : whole(columns.back()));
+    layout.push_back(row ? whole(*row) : Part{});
+    layout.push_back(column ? whole(*column) : Part{});
     add(std::move(layout));
+  }
+
+  std::optional<std::size_t> kept(AxisMask axes) const {
+    if (matrices_.any()) axes &= matrices_;
+    const auto all = axes_of(axes, graph_.extents.size());
+    return all.empty() ? std::nullopt : std::optional(all.back());
   }
 
   // ---- reductions ----
@@ -255,7 +260,8 @@ class Placer {
   }
 
   const CanonicalGraph& graph_;
-  const AxisMask scales_ = scale_axes(graph_);  // which lie beside the dimensions
+  const AxisMask scales_ = scale_axes(graph_);     // which lie beside the dimensions
+  const AxisMask matrices_ = matrix_axes(graph_);  // whose scales are tiled over both
   std::vector<Geometry> result_;
 };
 
