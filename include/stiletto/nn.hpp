@@ -29,7 +29,7 @@ enum class Causal : std::uint8_t { none, top_left, bottom_right };
 /// Probabilities of attention are kept with 1 − probability, and then divided by that. seed and offset are
 /// int64 arrays of one element, read at each call: the same two give the same mask on one backend; the CPU's
 /// masks are others than cuDNN's. A training step adds at least the number of its probabilities to the
-/// offset.
+/// offset; offsets less than 4 apart give masks that are partly the same.
 struct AttentionDropout {
   double probability = 0;
   Array seed, offset;
@@ -37,7 +37,9 @@ struct AttentionDropout {
 
 /// Sequences of different lengths behind one another in one array: q (rows, heads, head_dim), k and v
 /// (rows_kv, heads_kv, …), out (rows, heads, width). Each of the offsets, int32 or int64 (batch + 1), has the
-/// element of its array at which a sequence begins; seq_len_q and seq_len_kv say how far it goes.
+/// element of its array at which a sequence begins; seq_len_q and seq_len_kv say how far it goes. Rows of
+/// results that are no sequence's are 0 on the CPU; on a GPU they are undefined, as are those of the output
+/// of a sequence without keys.
 struct PackedSequences {
   Array offsets_q, offsets_k, offsets_v, offsets_out;
   std::int64_t max_seq_q = 0, max_seq_kv = 0;  ///< no sequence is longer
@@ -45,7 +47,8 @@ struct PackedSequences {
 
 /// k and v in pages (pages, page_size, heads_kv, …) of a pool: row j of sequence b lies in page
 /// table[b, j / page_size]. The tables are int32 (batch, pages of the longest sequence); seq_len_q and
-/// seq_len_kv have to be given.
+/// seq_len_kv have to be given. On a GPU page_size is a power of 2, and every entry, also past a length, a
+/// page of the pool.
 struct PagedKeys {
   Array table_k, table_v;
 };
@@ -98,7 +101,9 @@ STILETTO_API void attention_backward_into(const Array& dq, const Array& dk, cons
 
 /// Factors of attention in float8, float32 arrays of one element. What is stored times its descale is the
 /// value: s are the probabilities, which are multiplied by scale_s and stored as float8 between the two
-/// products, and the output is multiplied by scale_out before it is stored.
+/// products, and the output is multiplied by scale_out before it is stored. On a GPU it is exponentials of
+/// up to 1 that are stored, and divided by their sum later: there a scale_s above the largest float8
+/// (float8_e4m3: 448) saturates.
 struct Float8Scales {
   Array descale_q, descale_k, descale_v, descale_s, scale_s, scale_out;
 };
@@ -106,7 +111,7 @@ struct Float8AttentionResult {
   Array out;       ///< q's dtype
   Array stats;     ///< as attention_with_stats
   Array amax_s;    ///< float32 (1): the largest probability
-  Array amax_out;  ///< float32 (1): the largest magnitude of the output before scale_out
+  Array amax_out;  ///< float32 (1): the output's largest magnitude before scale_out; without NaN on GPUs
 };
 /// attention of float8_e4m3 or float8_e5m2 q, k and v, with scale, causal masks and lengths among the
 /// options.

@@ -14,13 +14,14 @@ using plans::Array;
 using plans::CompileOptions;
 using plans::DType;
 using plans::on_h200;
+using stiletto::AttentionOptions;
 using stiletto::Causal;
 using stiletto::spec;
 using stiletto::Target;
 using stiletto::UnsupportedGraphError;
 namespace cudnn = stiletto::detail::cudnn;
 
-constexpr DType f16 = DType::float16, f32 = DType::float32, i32 = DType::int32;
+constexpr DType f16 = DType::float16, f32 = DType::float32, i32 = DType::int32, i64 = DType::int64;
 
 using Arrays = std::vector<Array>;
 
@@ -148,6 +149,51 @@ TEST_F(StructuredPlans, restored_attention) {
   expect_restored(plain, x);
   expect_restored(masked, x, spec({2}, i32), spec({1, 4, 128, 128}, f16));
   expect_restored(gradients, x, stats);
+}
+
+TEST_F(StructuredPlans, restored_attention_with_packed_sequences_pages_and_dropout) {
+  const Array rows = spec({200, 4, 64}, f16), lengths = spec({2}, i32), offsets = spec({3}, i64);
+  const auto packed = [](const Array& l, const Array& o) {
+    AttentionOptions options{.causal = Causal::top_left, .seq_len_q = l, .seq_len_kv = l};
+    options.packed = stiletto::PackedSequences{o, o, o, o, 128, 128};
+    return options;
+  };
+  auto packed_forward = [packed](const Array& a, const Array& l, const Array& o) {
+    const auto r = stiletto::attention_with_stats(a, a, a, packed(l, o));
+    return Arrays{r.out, r.stats};
+  };
+  auto packed_gradients = [packed](const Array& a, const Array& s, const Array& l, const Array& o) {
+    const auto g = stiletto::attention_backward(a, a, a, a, a, s, packed(l, o));
+    return Arrays{g.dq, g.dk, g.dv};
+  };
+  expect_restored(packed_forward, rows, lengths, offsets);
+  expect_restored(packed_gradients, rows, spec({2, 4, 128, 1}, f32), lengths, offsets);
+  auto paged = [](const Array& q, const Array& pool, const Array& l, const Array& table) {
+    return stiletto::attention(q, pool, pool,
+                               {.seq_len_q = l, .seq_len_kv = l, .paged = stiletto::PagedKeys{table, table}});
+  };
+  expect_restored(paged, x, spec({9, 32, 4, 64}, f16), lengths, spec({2, 4}, i32));
+  for (const double rate : {0.1, 0.0}) {  // with rate 0 nothing is drawn
+    auto forward = [rate](const Array& a, const Array& draw) {
+      return stiletto::attention(a, a, a, {.dropout = stiletto::AttentionDropout{rate, draw, draw}});
+    };
+    auto backward = [rate](const Array& a, const Array& s, const Array& draw) {
+      const auto g = stiletto::attention_backward(a, a, a, a, a, s,
+                                                  {.dropout = stiletto::AttentionDropout{rate, draw, draw}});
+      return Arrays{g.dq, g.dk, g.dv};
+    };
+    expect_restored(forward, x, spec({1}, i64));
+    expect_restored(backward, x, stats, spec({1}, i64));
+  }
+}
+
+TEST_F(StructuredPlans, restored_attention_of_float8) {
+  auto f = [](const Array& a, const Array& factor, const Array& lengths) {
+    const auto r = stiletto::attention_float8(a, a, a, {factor, factor, factor, factor, factor, factor},
+                                              {.seq_len_q = lengths, .seq_len_kv = lengths});
+    return Arrays{r.out, r.amax_s, r.amax_out};
+  };
+  expect_restored(f, spec({2, 128, 4, 64}, DType::float8_e4m3), spec({1}, f32), spec({2}, i32));
 }
 
 TEST_F(StructuredPlans, restored_norms) {

@@ -2,6 +2,7 @@
 #include "backends/cudnn/structured_checks.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -282,16 +283,17 @@ class Checks {
     if (attributes.causal == Causal::bottom_right)
       throw NotLowered{
           "a bottom_right mask and dropout, which cuDNN does not take together; let a bias have minus "
-          "infinity "
-          "where the mask would be, and leave causal out"};
+          "infinity where the mask would be, and leave causal out"};
     if (graph_.values[value_.inputs[q]].dtype == DType::float32)
-      throw NotLowered{"dropout of float32, whose kernels cuDNN fails to compile; cast q, k and v"};
+      throw NotLowered{
+          "dropout of float32, whose kernels cuDNN fails to compile; cast q, k and v to float16"};
   }
 
   void check_pages(const AttentionAttributes& attributes, std::size_t q) const {
     if (!attributes.has(AttentionOperand::table_k)) return;
     if (const std::int64_t size = extent(q + 1, 1); (size & (size - 1)) != 0)
-      throw NotLowered{text("pages of ", size, " rows, and cuDNN takes powers of 2")};
+      throw NotLowered{text("pages of ", size, " rows, and cuDNN takes powers of 2; let them have ",
+                            std::bit_ceil(static_cast<std::uint64_t>(size)))};
   }
 
   /// What is aligned less has plans, and some of them end in a misaligned access.
@@ -308,8 +310,7 @@ class Checks {
           alignment /= 2;
       if (alignment < 16)
         throw NotLowered{text("rows of ", what, " of ", name(), " are aligned to ", alignment,
-                              " bytes, and cuDNN "
-                              "needs 16; pass a copy of it made outside the function")};
+                              " bytes, and cuDNN needs 16; pass a copy of it made outside the function")};
     });
   }
 
