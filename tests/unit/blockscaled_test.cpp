@@ -20,7 +20,7 @@ using stiletto::quantize;
 using stiletto::quantize_into;
 using stiletto::Shape;
 
-constexpr DType u8 = DType::uint8, f32 = DType::float32;
+constexpr DType f32 = DType::float32;
 
 Tensor random_numbers(std::uint64_t seed, const Extents& shape) {
   Random random(seed);
