@@ -29,8 +29,8 @@ Tensor rows_first(const Tensor& x) {
 
 struct BlockedSetting {
   std::int64_t heads, heads_kv, queries, keys, head_dim, width;
-  Causal causal = Causal::none;
   std::int64_t window = 0;
+  Causal causal = Causal::none;
   bool lengths = false;
 };
 
@@ -39,9 +39,9 @@ TEST(BlockscaledAttention, agrees_with_the_definition) {
   const BlockedSetting settings[] = {
       {2, 2, 33, 64, 32, 32},
       {4, 2, 130, 96, 64, 144},
-      {2, 1, 40, 64, 64, 8, Causal::top_left},
-      {2, 2, 40, 64, 32, 16, Causal::bottom_right, 9},
-      {2, 2, 64, 64, 32, 32, Causal::none, 0, true},
+      {2, 1, 40, 64, 64, 16, 0, Causal::top_left},
+      {2, 2, 40, 64, 32, 16, 9, Causal::bottom_right},
+      {2, 2, 64, 64, 32, 32, 0, Causal::none, true},
   };
   for (const BlockKind& kind : block_kinds)
     for (const BlockedSetting& s : settings) {
