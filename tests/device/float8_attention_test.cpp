@@ -30,7 +30,8 @@ Float8Attention cudnn_reference(const AttentionInput& in, const Float8Factors& f
 /// What cuDNN computes by the model of it: the same but for exponentials of the GPU that are near the middle
 /// between two float8. With more keys than a tile has, it rounds by another largest exponential.
 void expect_modelled(const Tensor& out, const Float8Attention& model) {
-  const Real slack = 0.02L * model.largest_out();  // 0.014 was needed on an H200
+  // On an H200 0.014 was needed for e4m3 and 0.022 for e5m2, whose steps are twice as wide.
+  const Real slack = (out.dtype == DType::float8_e4m3 ? 0.02L : 0.04L) * model.largest_out();
   for (std::size_t i = 0; i < out.size(); ++i)
     ASSERT_LE(std::fabs(out.values[i] - model.output.out.values[i]),
               half_step_at(model.output.out.values[i], out.dtype) + slack)
