@@ -138,9 +138,9 @@ TEST(PackedOnGpu, deterministic_gradients) {
 TEST(PackedOnGpu, a_sequence_alone_and_many) {
   check_forward(wide(f16), PackedPlaces::dense({77}, {90}));
   check_backward(wide(f16), PackedPlaces::dense({77}, {90}));
-  std::vector<Real> lengths;
+  std::vector<Real> lengths(40);
   Random random(7);
-  for (int i = 0; i < 40; ++i) lengths.push_back(static_cast<Real>(random.below(70)));
+  for (Real& length : lengths) length = static_cast<Real>(random.below(70));
   check_forward(wide(f16), PackedPlaces::dense(lengths, lengths));
   check_backward(wide(f16), PackedPlaces::dense(lengths, lengths));
 }

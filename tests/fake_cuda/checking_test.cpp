@@ -143,10 +143,11 @@ TEST(Checking, places_of_packed_sequences) {
     const std::string rows = i == 1 || i == 2 ? " of 5" : " of 4";
     const std::int64_t past = i == 1 || i == 2 ? 81 : 97;
     for (const std::int64_t place : {past, std::int64_t{-1}, std::int64_t{1} << 62}) {
-      EXPECT_EQ(text({4, 4}, {6, 5}, i, place),
-                start + names[i] + " lets sequence 1" + rows + " rows of 16 elements begin at element " +
-                    std::to_string(place) +
-                    " of 160, and cuDNN reads and writes past the end; give it a place inside");
+      std::string wanted = start;
+      wanted.append(names[i]).append(" lets sequence 1").append(rows);
+      wanted.append(" rows of 16 elements begin at element ").append(std::to_string(place));
+      wanted += " of 160, and cuDNN reads and writes past the end; give it a place inside";
+      EXPECT_EQ(text({4, 4}, {6, 5}, i, place), wanted);
     }
   }
 }

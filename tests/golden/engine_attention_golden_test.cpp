@@ -240,13 +240,14 @@ TEST(EngineAttention, refused) {
   const Array lengths = on_cpu({2}, i32), at = on_cpu({4}, i32), factor = on_cpu({1}, f32);
   const Array keys = on_cpu({300, 2, 64});
   std::string text;
-  for (const auto& [array, causal] : {std::pair{x, Causal::bottom_right}, {x32, Causal::none}})
-    text += engine_text(
-        [causal](const Array& a, const Array& draw) {
-          return stiletto::attention(a, a, a,
-                                     {.causal = causal, .dropout = AttentionDropout{0.5, draw, draw}});
-        },
-        array, one);
+  const auto add_dropout = [&](const Array& array, Causal causal) {
+    auto f = [causal](const Array& a, const Array& draw) {
+      return stiletto::attention(a, a, a, {.causal = causal, .dropout = AttentionDropout{0.5, draw, draw}});
+    };
+    text += engine_text(f, array, one);
+  };
+  add_dropout(x, Causal::bottom_right);
+  add_dropout(x32, Causal::none);
   text += engine_text(paged, on_cpu({2, 7, 4, 64}), on_cpu({11, 12, 2, 64}), lengths, on_cpu({2, 5}, i32));
   auto packed_q = [&](const Array& q) {
     return engine_text(packed_forward, q, keys, keys, on_cpu({3}, i32), at, at);
