@@ -43,9 +43,10 @@ class STILETTO_API BlockscaledArray {
   static BlockscaledArray spec(Shape, BlockFormat, int axis);
   /// From two buffers, which it shares. `elements`: an array of `shape` of the element type (any memory order
   /// for float8; adjacent along the blocked axis for float4), or of uint8 that holds its bytes densely,
-  /// adjacent along the blocked axis. `scales`: of the scale type or uint8, contiguous, of any shape, in
-  /// cuDNN's order F8_128x4, padding included, one tiled matrix per batch entry. That is how PyTorch's
-  /// scaled products take them, too. Errors as of `empty`; ShapeError where a buffer has another size.
+  /// adjacent along the blocked axis. `scales`: of the scale type or uint8, laid out as scales() is or
+  /// contiguous and of any other shape, in cuDNN's order F8_128x4, padding included, one tiled matrix per
+  /// batch entry. That is how PyTorch's scaled products take them, too. Errors as of `empty`; ShapeError
+  /// where a buffer has another size.
   static BlockscaledArray from_parts(const Array& elements, const Array& scales, Shape, BlockFormat,
                                      int axis);
   /// The same with scales in plain order: of `shape` with one scale per block along the blocked axis. They

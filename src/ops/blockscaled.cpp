@@ -253,9 +253,14 @@ BlockscaledArray BlockscaledArray::from_parts(const Array& elements, const Array
   const ArrayBody& given = *ArrayAccess::body_or_null(scales_from(scales, blocks, tiled, name));
   check_one_device(codes, scales, name);
   const Strides strides = blocks.strides(tiled);
-  if (given.shape == tiled && given.strides == detail::canonical_strides(tiled, strides) &&
-      given.dtype == format.scale)
-    return {codes, scales};
+  if (given.shape == tiled) {  // laid out as `scales` is, or its bytes are in another order
+    if (detail::canonical_strides(tiled, given.strides) != detail::canonical_strides(tiled, strides))
+      throw_shape(
+          name, "scales of shape ", tiled, " have strides ", given.strides, ", not ", strides,
+          "; in this shape they lie as scales() does: pass bytes in F8_128x4 as an array of one axis");
+    if (given.dtype == format.scale) return {codes, scales};
+    return {codes, reinterpreted(scales, tiled, strides, format.scale, name)};
+  }
   check_bytes(given, detail::element_count_unchecked(tiled), "scales", name);
   if (given.dtype == DType::uint8) return {codes, reinterpreted(scales, tiled, strides, format.scale, name)};
   return {codes, as_strided(scales, tiled, strides)};

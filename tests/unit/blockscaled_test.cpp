@@ -29,6 +29,20 @@ Tensor random_numbers(std::uint64_t seed, const Extents& shape) {
 
 // ---- one array ----
 
+TEST(Blockscaled, takes_its_own_parts_back) {
+  for (const BlockKind& kind : block_kinds)
+    for (const int axis : {-1, -2})
+      for (const Extents& shape :
+           {Extents{32, 64}, Extents{1, 32, 32}, Extents{2, 1, 64, 32}, Extents{3, 64, 64}}) {
+        const BlockscaledArray a = quantize(to_array(random_numbers(3, shape)), kind.format, axis);
+        const BlockscaledArray b =
+            BlockscaledArray::from_parts(a.elements(), a.scales(), a.shape(), kind.format, axis);
+        EXPECT_EQ(b.scales().raw_data(), a.scales().raw_data());
+        EXPECT_EQ(dequantize(b).to_vector<float>(), dequantize(a).to_vector<float>()) << kind.name << axis;
+        EXPECT_EQ(b.axis(), a.axis());
+      }
+}
+
 TEST(Blockscaled, tells_what_it_is) {
   for (const BlockKind& kind : block_kinds) {
     const BlockscaledArray a = BlockscaledArray::empty({2, 130, 96}, kind.format, -1);

@@ -371,4 +371,12 @@ TEST_F(BlockscaledErrorTexts, calls) {
       "makes an array row-major");
 }
 
+TEST_F(BlockscaledErrorTexts, scales_in_another_order) {
+  const Blocked q = quantize(ones({64, 40}), Format::mxfp8_e4m3, -2);
+  expect_text(
+      [&] { Blocked::from_parts(q.elements(), q.scales().copy(), q.shape(), q.format(), -2); },
+      "ShapeError: BlockscaledArray::from_parts: scales of shape (4, 128) have strides (128, 1), not (1, "
+      "4); in this shape they lie as scales() does: pass bytes in F8_128x4 as an array of one axis");
+}
+
 }  // namespace

@@ -255,6 +255,14 @@ void OnednnConv::execute(const ConvPointers& pointers, const Finish& finish) con
   }
 }
 
+/// bfloat16 is multiplied in pairs of channels. Where their number is odd, oneDNN 3.2 pairs the last one with
+/// what lies behind it, times 0, which spreads infinity and NaN.
+bool sums_pairs(const ConvProblem& p) {
+  if (p.kind == ConvKind::filter_gradient) return true;
+  const std::int64_t channels = p.kind == ConvKind::data_gradient ? p.w.shape[0] / p.groups() : p.w.shape[1];
+  return channels % 2 == 0;
+}
+
 }  // namespace
 
 std::unique_ptr<const ConvPlan> make_onednn_conv(const ConvProblem& p) {
@@ -262,8 +270,8 @@ std::unique_ptr<const ConvPlan> make_onednn_conv(const ConvProblem& p) {
   const ConvTensor &in = data ? p.y : p.x, &other = filter ? p.y : p.w;
   const ConvTensor& out = data ? p.x : filter ? p.w : p.y;
   if (conv_operand_type(in.dtype, other.dtype) != DType::float32) return nullptr;
-  const bool narrow =
-      in.dtype == DType::bfloat16 && other.dtype == DType::bfloat16 && onednn_multiplies_bfloat16();
+  const bool narrow = in.dtype == DType::bfloat16 && other.dtype == DType::bfloat16 &&
+                      onednn_multiplies_bfloat16() && sums_pairs(p);
   const memory::data_type type = narrow ? memory::data_type::bf16 : memory::data_type::f32;
   const memory::data_type result =
       narrow && out.dtype == DType::bfloat16 && !filter ? memory::data_type::bf16 : memory::data_type::f32;
