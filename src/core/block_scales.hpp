@@ -4,7 +4,15 @@
 #pragma once
 #include <cstdint>
 
+#include "core/float_bits.hpp"
+#include "stiletto/dtype.hpp"
+
 namespace stiletto::detail {
+
+/// Of a scale's dtype, float8_e8m0 or float8_e4m3.
+inline float decode_scale(DType dtype, std::uint8_t code) {
+  return dtype == DType::float8_e8m0 ? decode_e8m0(code) : decode<e4m3_format>(code);
+}
 
 /// The scales of one matrix: `lines` along the axis that is not blocked, of `blocks` each.
 struct ScaleGrid {

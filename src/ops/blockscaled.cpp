@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/block_scales.hpp"
-#include "core/float_bits.hpp"
 #include "core/layout.hpp"
 #include "ops/structured.hpp"
 #include "stiletto/ops.hpp"
@@ -29,6 +28,18 @@ namespace {
 constexpr BlockFormat formats[] = {BlockFormat::mxfp8_e4m3, BlockFormat::mxfp8_e5m2, BlockFormat::mxfp4,
                                    BlockFormat::nvfp4};
 
+/// Of the axes of matrices, one in place of the other.
+Dims exchanged(Dims dims) {
+  std::swap(dims[dims.size() - 2], dims[dims.size() - 1]);
+  return dims;
+}
+/// A view.
+Array exchanged(const Array& array) {
+  Dims axes;
+  for (int i = 0; i < array.rank(); ++i) axes.push_back(i);
+  return transpose(array, exchanged(axes));
+}
+
 /// A shape in blocks, which has been checked.
 struct Blocks {
   Shape shape;
@@ -41,20 +52,15 @@ struct Blocks {
   /// Of a matrix (outer, blocked) per batch entry, as the axes of this shape lie.
   Shape matrices(std::int64_t outer, std::int64_t inner) const {
     Shape result = shape;
-    result[shape.size() - 2] = last ? outer : inner;
-    result[shape.size() - 1] = last ? inner : outer;
-    return result;
+    result[shape.size() - 2] = outer;
+    result[shape.size() - 1] = inner;
+    return last ? result : exchanged(result);
   }
   Shape scales() const { return matrices(grid().padded_lines(), grid().padded_blocks()); }
   Shape plain_scales() const { return matrices(grid().lines, grid().blocks); }
   /// Dense, adjacent along the blocked axis.
   Strides strides(const Shape& of) const {
-    if (last) return detail::row_major(of);
-    Shape turned = of;
-    std::swap(turned[of.size() - 2], turned[of.size() - 1]);
-    Strides result = detail::row_major(turned);
-    std::swap(result[of.size() - 2], result[of.size() - 1]);
-    return result;
+    return last ? detail::row_major(of) : exchanged(detail::row_major(exchanged(of)));
   }
   detail::BlockAttributes attributes() const {
     return {format.element, format.scale, static_cast<std::uint32_t>(format.block_size), last};
@@ -94,14 +100,8 @@ Blocks blocks_of(const BlockscaledArray& array, const char* name) {
 }
 
 /// Uninitialised, dense and adjacent along the blocked axis.
-Array dense(const Blocks& blocks, Shape shape, DType dtype, Device device) {
-  if (blocks.last) return empty(shape, dtype, device);
-  const std::size_t rank = shape.size();
-  Dims axes;
-  for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
-  std::swap(axes[rank - 2], axes[rank - 1]);
-  std::swap(shape[rank - 2], shape[rank - 1]);
-  return transpose(empty(shape, dtype, device), axes);
+Array dense(const Blocks& blocks, const Shape& shape, DType dtype, Device device) {
+  return blocks.last ? empty(shape, dtype, device) : exchanged(empty(exchanged(shape), dtype, device));
 }
 
 void check_concrete(const ArrayBody& body, const char* name) {
@@ -253,17 +253,14 @@ BlockscaledArray BlockscaledArray::from_parts(const Array& elements, const Array
   const ArrayBody& given = *ArrayAccess::body_or_null(scales_from(scales, blocks, tiled, name));
   check_one_device(codes, scales, name);
   const Strides strides = blocks.strides(tiled);
-  if (given.shape == tiled) {  // laid out as `scales` is, or its bytes are in another order
-    if (detail::canonical_strides(tiled, given.strides) != detail::canonical_strides(tiled, strides))
-      throw_shape(
-          name, "scales of shape ", tiled, " have strides ", given.strides, ", not ", strides,
-          "; in this shape they lie as scales() does: pass bytes in F8_128x4 as an array of one axis");
-    if (given.dtype == format.scale) return {codes, scales};
-    return {codes, reinterpreted(scales, tiled, strides, format.scale, name)};
-  }
-  check_bytes(given, detail::element_count_unchecked(tiled), "scales", name);
-  if (given.dtype == DType::uint8) return {codes, reinterpreted(scales, tiled, strides, format.scale, name)};
-  return {codes, as_strided(scales, tiled, strides)};
+  const bool in_shape = given.shape == tiled;  // laid out as `scales` is, or its bytes are in another order
+  if (!in_shape) check_bytes(given, detail::element_count_unchecked(tiled), "scales", name);
+  if (in_shape &&
+      detail::canonical_strides(tiled, given.strides) != detail::canonical_strides(tiled, strides))
+    throw_shape(name, "scales of shape ", tiled, " have strides ", given.strides, ", not ", strides,
+                "; in this shape they lie as scales() does: pass bytes in F8_128x4 as an array of one axis");
+  if (given.dtype != format.scale) return {codes, reinterpreted(scales, tiled, strides, format.scale, name)};
+  return {codes, in_shape ? scales : as_strided(scales, tiled, strides)};
 }
 
 BlockscaledArray BlockscaledArray::from_plain_parts(const Array& elements, const Array& plain_scales,
@@ -299,11 +296,7 @@ BlockscaledArray BlockscaledArray::to(Device device) const {
   if (device == elements_.device()) return *this;
   // Copies between devices are contiguous, and adjacent pairs of float4 stay so.
   const auto moved = [&](const Array& array) {
-    if (blocks.last) return array.to(device);
-    Dims axes;
-    for (int i = 0; i < array.rank(); ++i) axes.push_back(i);
-    std::swap(axes[axes.size() - 2], axes[axes.size() - 1]);
-    return transpose(transpose(array, axes).to(device), axes);
+    return blocks.last ? array.to(device) : exchanged(exchanged(array).to(device));
   };
   return {moved(elements_), moved(scales_)};
 }
@@ -339,8 +332,7 @@ float BlockscaledArray::scale_at(Dims index) const {
       batch * grid.count() + (blocks.last ? grid.offset(row, column) : grid.offset(column, row));
   const Array one = flat_scales(*this, offset, 1, name);
   const std::uint8_t code = *static_cast<const std::uint8_t*>(one.raw_data());
-  return blocks.format.scale == DType::float8_e8m0 ? detail::decode_e8m0(code)
-                                                   : detail::decode<detail::e4m3_format>(code);
+  return detail::decode_scale(blocks.format.scale, code);
 }
 
 void quantize_into(const BlockscaledArray& destination, const Array& x) {

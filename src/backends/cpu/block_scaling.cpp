@@ -11,7 +11,6 @@
 #include "backends/cpu/instruction_sets.hpp"
 #include "backends/cpu/tensor_rows.hpp"
 #include "core/block_scales.hpp"
-#include "core/float_bits.hpp"
 
 namespace stiletto::detail::cpu {
 namespace {
@@ -84,6 +83,26 @@ void store(const Matrices& m, const Stretch& s, const T* from) {
   }
 }
 
+/// f(stretch, its numbers) for all of x, with room for those; behind(entry, line) once a task's lines are
+/// done, of which there are up to `lines` in a matrix.
+template <class T, class F, class Behind>
+void for_each_stretch(const Matrices& x, std::int64_t lines, std::int64_t block, const F& f,
+                      const Behind& behind) {
+  const std::int64_t groups = ceil_divide(lines, task_lines);
+  for_each_piece(x.batch.count * groups, task_lines * x.length, [&](std::int64_t first, std::int64_t last) {
+    T* const values = scratch<T>(ScratchPlace::task, task_lines * task_blocks * largest_block);
+    for (std::int64_t task = first; task < last; ++task) {
+      Stretch s{task / groups, task % groups * task_lines, 0, 0, 0};
+      s.lines = std::clamp<std::int64_t>(x.lines - s.line, 0, task_lines);
+      for (; s.lines > 0 && s.first < x.length; s.first += s.length) {
+        s.length = std::min(x.length - s.first, task_blocks * block);
+        f(s, values);
+      }
+      behind(s.entry, s.line);
+    }
+  });
+}
+
 // ---- scales ----
 
 /// The scales of a tensor's matrices, in F8_128x4.
@@ -111,9 +130,7 @@ class Scales {
     load_run(&value, m_.view.dtype, from, 1, 1);
     return value;
   }
-  float decoded(std::uint8_t code) const {
-    return dtype_ == DType::float8_e8m0 ? decode_e8m0(code) : decode<e4m3_format>(code);
-  }
+  float decoded(std::uint8_t code) const { return decode_scale(dtype_, code); }
 
  private:
   std::byte* at(std::int64_t entry, std::int64_t line, std::int64_t block) const {
@@ -224,7 +241,6 @@ void quantize(const BlockAttributes& a, const TensorView& x_view, const TensorVi
   const auto size = static_cast<std::int64_t>(a.size);
   const bool power = a.scale == DType::float8_e8m0;
   const ScaleGrid& grid = scales.grid();
-  const std::int64_t groups = grid.padded_lines() / task_lines;
   constexpr std::uint8_t e8m0_nan = 0xFF, e4m3_nan = 0x7F;
   const auto quantize_stretch = [&](const Stretch& s, T* values) {
     load(x, s, values);
@@ -248,24 +264,13 @@ void quantize(const BlockAttributes& a, const TensorView& x_view, const TensorVi
     }
     if (y_view.data != nullptr) store(y, s, static_cast<const T*>(values));
   };
-  const auto pad = [&](std::int64_t entry, std::int64_t line, std::int64_t first_block) {
+  const auto pad = [&](std::int64_t entry, std::int64_t line) {
     if (!scales.wanted()) return;
     for (std::int64_t l = line; l < line + task_lines; ++l)
-      for (std::int64_t b = l < grid.lines ? first_block : 0; b < grid.padded_blocks(); ++b)
+      for (std::int64_t b = l < grid.lines ? grid.blocks : 0; b < grid.padded_blocks(); ++b)
         scales.put(entry, l, b, 0);
   };
-  for_each_piece(x.batch.count * groups, task_lines * x.length, [&](std::int64_t first, std::int64_t last) {
-    T* const values = scratch<T>(ScratchPlace::task, task_lines * task_blocks * largest_block);
-    for (std::int64_t task = first; task < last; ++task) {
-      Stretch s{task / groups, task % groups * task_lines, 0, 0, 0};
-      s.lines = std::clamp<std::int64_t>(grid.lines - s.line, 0, task_lines);
-      for (; s.lines > 0 && s.first < x.length; s.first += s.length) {
-        s.length = std::min(x.length - s.first, task_blocks * size);
-        quantize_stretch(s, values);
-      }
-      pad(s.entry, s.line, grid.blocks);
-    }
-  });
+  for_each_stretch<T>(x, grid.padded_lines(), size, quantize_stretch, pad);
 }
 
 }  // namespace
@@ -285,27 +290,19 @@ void dequantize(const Attributes& attributes, Views operands, Views results) {
   const Matrices x(operands[0], a.last), y(results[0], a.last);
   const Scales scales(operands[1], a.scale, x, a.size, a.last);
   const auto size = static_cast<std::int64_t>(a.size);
-  const std::int64_t groups = ceil_divide(x.lines, task_lines);
-  for_each_piece(x.batch.count * groups, task_lines * x.length, [&](std::int64_t first, std::int64_t last) {
-    auto* const values = scratch<float>(ScratchPlace::task, task_lines * task_blocks * largest_block);
-    for (std::int64_t task = first; task < last; ++task) {
-      Stretch s{task / groups, task % groups * task_lines, 0, 0, 0};
-      s.lines = std::min(x.lines - s.line, task_lines);
-      for (; s.first < x.length; s.first += s.length) {
-        s.length = std::min(x.length - s.first, task_blocks * size);
-        load(x, s, values);
-        const std::int64_t blocks = s.length / size;
-        std::array<float, task_blocks> scale;
-        for (std::int64_t l = 0; l < s.lines; ++l) {
-          for (std::int64_t b = 0; b < blocks; ++b)
-            scale[static_cast<std::size_t>(b)] = scales.get(s.entry, s.line + l, s.first / size + b);
-          run_best<Multiplied<float>>(values + l * s.length, blocks, size,
-                                      static_cast<const float*>(scale.data()));
-        }
-        store(y, s, static_cast<const float*>(values));
-      }
+  const auto dequantize_stretch = [&](const Stretch& s, float* values) {
+    load(x, s, values);
+    const std::int64_t blocks = s.length / size;
+    std::array<float, task_blocks> scale;
+    for (std::int64_t l = 0; l < s.lines; ++l) {
+      for (std::int64_t b = 0; b < blocks; ++b)
+        scale[static_cast<std::size_t>(b)] = scales.get(s.entry, s.line + l, s.first / size + b);
+      run_best<Multiplied<float>>(values + l * s.length, blocks, size,
+                                  static_cast<const float*>(scale.data()));
     }
-  });
+    store(y, s, static_cast<const float*>(values));
+  };
+  for_each_stretch<float>(x, x.lines, size, dequantize_stretch, [](std::int64_t, std::int64_t) {});
 }
 
 }  // namespace stiletto::detail::cpu

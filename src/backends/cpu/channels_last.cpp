@@ -137,11 +137,7 @@ void for_each_stage(std::int64_t channels, std::int64_t positions, const F& f) {
 }  // namespace
 
 ResultPart part_of(const Shape& shape, const TensorPart& part) {
-  ResultPart result;
-  for (const std::int64_t extent : shape) {
-    result.first.push_back(0);
-    result.last.push_back(extent);
-  }
+  ResultPart result = ResultPart::whole(shape);
   result.first[0] = part.first_sample;
   result.last[0] = part.first_sample + part.samples;
   result.first[2] = part.first_row;

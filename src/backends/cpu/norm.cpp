@@ -17,11 +17,7 @@ constexpr std::int64_t finished_elements = 8192;  // of rows that are finished a
 void finish_rows(const Shape& shape, std::size_t axes, std::int64_t first_row, std::int64_t last_row,
                  const Finish& finish) {
   const std::size_t leading = shape.size() - axes;
-  ResultPart part;
-  for (const std::int64_t extent : shape) {
-    part.first.push_back(0);
-    part.last.push_back(extent);
-  }
+  ResultPart part = ResultPart::whole(shape);
   if (leading == 0) return finish(part);
   const std::int64_t inner = shape[leading - 1];
   for (std::int64_t row = first_row; row < last_row;) {

@@ -53,6 +53,11 @@ StructuredKernel structured_kernel(Op op);
 /// Elements of a result: the indices from `first` up to `last` along each of its axes.
 struct ResultPart {
   Dims first, last;
+  static ResultPart whole(const Shape& shape) {
+    Dims first;
+    while (first.size() < shape.size()) first.push_back(0);
+    return {first, shape};
+  }
 };
 /// Called by any thread with a part of the first result, once all of that is in memory and will not be read
 /// or written any more. Together the parts are the result, and none of them overlap.

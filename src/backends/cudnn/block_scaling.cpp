@@ -25,6 +25,18 @@ int blocked_axis(const Value& value) {
   return layout[layout.size() - (std::get<BlockAttributes>(value.attributes).last ? 1 : 2)];
 }
 
+void add_matrix(const AxisList& layout, AxisMask& axes) {
+  for (auto axis = layout.end() - 2; axis != layout.end(); ++axis)
+    if (*axis >= 0) axes.set(static_cast<std::size_t>(*axis));
+}
+
+/// Which dimension of a matrix is blocked, and which is not.
+struct MatrixDimensions {
+  std::size_t blocked, other;
+  MatrixDimensions(std::size_t rank, bool last)
+      : blocked(rank - (last ? 1 : 2)), other(rank - (last ? 2 : 1)) {}
+};
+
 /// Of a node that quantizes or dequantizes `value` in this layout, which may turn its matrices round: scales
 /// are tiled matrix by matrix, so both axes of a matrix have to be the dimensions of one.
 BlockAttributes block_attributes(const Value& value, const Layout& layout) {
@@ -137,14 +149,10 @@ bool has_block_scaling(const CanonicalGraph& graph) {
 
 AxisMask scale_axes(const CanonicalGraph& graph) {
   AxisMask axes;
-  const auto add = [&](const AxisList& layout) {
-    for (std::size_t i = layout.size() - 2; i < layout.size(); ++i)
-      if (layout[i] >= 0) axes.set(static_cast<std::size_t>(layout[i]));
-  };
   for (const Value& value : graph.values) {
-    if (is_operation(value, Op::dequantize)) add(value.layouts[2]);
+    if (is_operation(value, Op::dequantize)) add_matrix(value.layouts[2], axes);
     if (is_operation(value, Op::part) && is_operation(graph.values[value.inputs[0]], Op::quantize))
-      add(value.layouts[0]);
+      add_matrix(value.layouts[0], axes);
   }
   return axes;
 }
@@ -152,9 +160,8 @@ AxisMask scale_axes(const CanonicalGraph& graph) {
 AxisMask matrix_axes(const CanonicalGraph& graph) {
   AxisMask axes;
   for (const Value& value : graph.values)
-    if (is_operation(value, Op::quantize) || is_operation(value, Op::dequantize))
-      for (auto axis = value.layouts[0].end() - 2; axis != value.layouts[0].end(); ++axis)
-        if (*axis >= 0) axes.set(static_cast<std::size_t>(*axis));
+    if (value.kind == Value::Kind::operation && is_block_scaling(value.op))
+      add_matrix(value.layouts[0], axes);
   return axes;
 }
 
@@ -165,7 +172,7 @@ std::uint32_t add_dequantize(GraphBuilder& builder, const CanonicalGraph& graph,
   const BlockAttributes attributes = block_attributes(value, layout);
   const std::vector<std::int64_t> dims = builder.at(elements).dims;
   // A single line lies as many would, by which engines tell along what elements are adjacent.
-  const std::size_t blocked = dims.size() - (attributes.last ? 1 : 2), other = 2 * dims.size() - 3 - blocked;
+  const auto [blocked, other] = MatrixDimensions(dims.size(), attributes.last);
   if (dims[other] == 1) builder.at(elements).strides[other] = dims[blocked];
   const std::uint32_t source = graph.values[value.inputs[1]].source;
   EngineTensor scales = scales_beside(graph.tensors[source], layout, dims, attributes);
@@ -191,8 +198,8 @@ std::size_t add_quantize(GraphBuilder& builder, const Value& value, const Layout
 
 EngineTensor scales_beside(const Tensor& scales, const Layout& layout, const std::vector<std::int64_t>& dims,
                            const BlockAttributes& attributes) {
-  const std::size_t rank = dims.size(), blocked = rank - (attributes.last ? 1 : 2),
-                    other = rank - (attributes.last ? 2 : 1);
+  const std::size_t rank = dims.size();
+  const auto [blocked, other] = MatrixDimensions(rank, attributes.last);
   const ScaleGrid grid{dims[other], dims[blocked] / static_cast<std::int64_t>(attributes.size)};
   EngineTensor t;
   t.dtype = scales.dtype;
